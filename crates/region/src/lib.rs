@@ -1,1 +1,130 @@
+//! Bytes that survive: a file whose content changes atomically.
+//!
+//! A [`Region`] is a span of memory, from offset 0 to [`Region::end`], that is the private working copy of a
+//! file. [`Region::commit`] makes all stores since the last commit permanent at once; [`Region::abort`] forgets
+//! them. After a crash at any moment the file, together with its journal, holds exactly some committed state: the
+//! last durable one or a later one, never a mixture. `docs/format.md` draws the files and argues the cases.
+//!
+//! The invariant of this crate: **no uncommitted byte ever reaches the committed part of the heap file.** It knows
+//! bytes, lines and pages; it knows nothing of the objects that live in them (that is the crate `heap`).
+//!
+//! Without a file ([`Region::volatile`]) the same memory is anonymous, and commit and abort are not available.
 
+mod cards;
+mod commit;
+mod error;
+mod journal;
+pub mod layout;
+mod lock;
+mod map;
+mod open;
+mod read;
+pub mod storage;
+
+pub use commit::CommitStats;
+pub use error::{Error, ErrorKind};
+pub use layout::{DATA_START, LINE_BYTES, PAGE_BYTES};
+pub use open::{Access, Facts, Options, journal_path};
+pub use storage::Storage;
+
+/// The result of every operation that may fail here.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Whether [`Region::commit`] waits for the medium.
+///
+/// Atomicity is not a choice: with either, a crash leaves some committed state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// Commit returns after the flush: the state survives a power cut.
+    #[default]
+    Durable,
+    /// No flush on the critical path: a killed process loses nothing, a power cut may go back to an earlier commit.
+    Lazy,
+}
+
+/// The working copy of a heap file, or anonymous memory. See the crate's documentation.
+pub struct Region {
+    /// Memory and dirty lines.
+    map: map::Map,
+    cards: cards::Cards,
+    /// One past the last byte that may be used, in the working copy; a multiple of the page.
+    end: u64,
+    /// The largest `end` allowed, from the superblock or from the reservation of addresses.
+    end_max: u64,
+    /// What stands behind the memory; none for a volatile region.
+    backing: Option<commit::Backing>,
+}
+
+// SAFETY: the region owns its mappings; nothing else refers to them, and no part of it is bound to a thread.
+unsafe impl Send for Region {}
+
+impl Region {
+    /// Anonymous memory that behaves like a heap file's working copy and is forgotten at the end.
+    ///
+    /// # Errors
+    /// When not even a gigabyte of address space can be reserved.
+    pub fn volatile() -> Result<Region> {
+        let map = map::Map::reserve(layout::RESERVE_BYTES_MAX)?;
+        let end_max = map.len();
+        let cards = cards::Cards::none();
+        Ok(Region {
+            map,
+            cards,
+            end: DATA_START,
+            end_max,
+            backing: None,
+        })
+    }
+
+    /// One past the last usable byte of the working copy.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// One past the last byte of the last commit; [`DATA_START`] for a region never committed.
+    pub fn committed_end(&self) -> u64 {
+        self.backing
+            .as_ref()
+            .map_or(DATA_START, |b| b.committed_end())
+    }
+
+    /// Whether a file stands behind this region.
+    pub fn is_persistent(&self) -> bool {
+        self.backing.is_some()
+    }
+
+    /// Whether this region is a reader's snapshot: its changes are private and cannot be committed.
+    pub fn is_snapshot(&self) -> bool {
+        self.backing.as_ref().is_some_and(|b| b.is_snapshot())
+    }
+
+    /// Makes `bytes` more bytes usable at the end (rounded up to whole pages), zeroed, and returns their offset.
+    ///
+    /// The file's space is reserved before the memory is handed out, so that a full disk is an error here and not a
+    /// signal later.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`] at the region's limit, [`ErrorKind::Io`] when the file system has no room.
+    pub fn extend(&mut self, bytes: u64) -> Result<u64> {
+        let start = self.end;
+        let new_end = bytes
+            .checked_next_multiple_of(PAGE_BYTES)
+            .and_then(|bytes| start.checked_add(bytes))
+            .filter(|&end| end <= self.end_max)
+            .ok_or_else(|| Error::full(self.path_text(), self.end_max, bytes))?;
+        if let Some(backing) = &mut self.backing {
+            backing.reserve_space(new_end)?;
+        }
+        self.map.prepare(start, new_end);
+        self.end = new_end;
+        Ok(start)
+    }
+
+    /// The name to use in messages.
+    fn path_text(&self) -> String {
+        self.backing
+            .as_ref()
+            .map_or_else(|| "(memory)".into(), |b| b.path_text())
+    }
+}

@@ -1,1 +1,7 @@
+//! Test instruments: a simulated disk with faults, the crash ladder, a repeatable random generator, and the runner that
+//! holds our AWK beside others. Development only: no program depends on it.
 
+pub mod crash;
+pub mod disk;
+pub mod oracle;
+pub mod rng;

@@ -1,0 +1,188 @@
+//! Which lines of the committed part were stored to since the last commit: one byte per line ("card"), and a list of
+//! the pages that have any.
+//!
+//! The invariant: a committed line whose content in the working copy may differ from the committed state has its card
+//! set, and its page is in the list. So a commit costs in proportion to what changed, never to the heap.
+//!
+//! The page-granular tracker (for programs whose stores nobody marks) feeds the same structure: it finds the dirty
+//! pages, compares lines with the committed image, and calls [`Cards::mark`] for those that differ.
+
+use crate::error::Error;
+use crate::layout::{LINE_BYTES, PAGE_BYTES, PAGE_LINES};
+use crate::map::Map;
+
+/// A span of dirty lines in one page, as a mask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DirtyPage {
+    pub(crate) page: u64,
+    /// Bit i: line i of the page.
+    pub(crate) lines: u64,
+}
+
+pub(crate) struct Cards {
+    /// One byte per line of the region's address space, zero pages until touched. None where nothing is tracked.
+    bytes: Option<Map>,
+    /// Pages with at least one card, in the order of their first store.
+    pages: Vec<u64>,
+    /// Stores below this offset are tracked; 0 where nothing is committed.
+    tracked_end: u64,
+}
+
+impl Cards {
+    pub(crate) fn none() -> Cards {
+        Cards {
+            bytes: None,
+            pages: Vec::new(),
+            tracked_end: 0,
+        }
+    }
+
+    /// For a region of `region_len` bytes of which `[0, tracked_end)` is committed.
+    pub(crate) fn new(region_len: u64, tracked_end: u64) -> Result<Cards, Error> {
+        let bytes = Map::reserve(region_len / LINE_BYTES)?;
+        assert!(
+            bytes.len() >= region_len / LINE_BYTES,
+            "cards for every line, or no region at all"
+        );
+        Ok(Cards {
+            bytes: Some(bytes),
+            pages: Vec::new(),
+            tracked_end,
+        })
+    }
+
+    pub(crate) fn set_tracked_end(&mut self, end: u64) {
+        self.tracked_end = end;
+    }
+
+    /// Notes a store to `len` (at least 1) bytes at `offset`; to be called for every store.
+    #[inline]
+    pub(crate) fn mark(&mut self, offset: u64, len: u64) {
+        if offset < self.tracked_end {
+            self.mark_tracked(offset, len);
+        }
+    }
+
+    #[inline]
+    fn mark_tracked(&mut self, offset: u64, len: u64) {
+        let Some(cards) = &self.bytes else { return };
+        let first = offset / LINE_BYTES;
+        let last = (offset + (len - 1)) / LINE_BYTES;
+        // SAFETY: tracked_end is at most the region's length, and there is a card for each line of it (Cards::new).
+        let first_is_set = unsafe { *cards.base().add(first as usize) } != 0;
+        if first != last || !first_is_set {
+            self.mark_lines(first, last);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn mark_lines(&mut self, first: u64, last: u64) {
+        let last = last.min((self.tracked_end - 1) / LINE_BYTES);
+        let Some(map) = &mut self.bytes else { return };
+        for page in first / PAGE_LINES..=last / PAGE_LINES {
+            let cards = map.slice_mut(page * PAGE_LINES, (page + 1) * PAGE_LINES);
+            if mask_of(cards) == 0 {
+                self.pages.push(page);
+            }
+            let from = first.saturating_sub(page * PAGE_LINES);
+            let to = (last - page * PAGE_LINES).min(PAGE_LINES - 1);
+            cards[from as usize..=to as usize].fill(1);
+        }
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// The dirty pages in ascending order.
+    pub(crate) fn dirty(&mut self) -> Vec<DirtyPage> {
+        self.pages.sort_unstable();
+        let Some(map) = &self.bytes else {
+            return Vec::new();
+        };
+        let lines = |page: u64| mask_of(map.slice(page * PAGE_LINES, (page + 1) * PAGE_LINES));
+        self.pages
+            .iter()
+            .map(|&page| DirtyPage {
+                page,
+                lines: lines(page),
+            })
+            .collect()
+    }
+
+    /// Forgets all cards.
+    pub(crate) fn clear(&mut self) {
+        if let Some(map) = &mut self.bytes {
+            for &page in &self.pages {
+                map.slice_mut(page * PAGE_LINES, (page + 1) * PAGE_LINES)
+                    .fill(0);
+            }
+        }
+        self.pages.clear();
+    }
+}
+
+/// The set cards of one page as a mask.
+fn mask_of(cards: &[u8]) -> u64 {
+    let mut mask = 0;
+    for (i, &card) in cards.iter().enumerate() {
+        mask |= u64::from(card) << i;
+    }
+    mask
+}
+
+impl DirtyPage {
+    /// The runs of adjacent dirty lines, as byte ranges of the region.
+    pub(crate) fn runs(self) -> impl Iterator<Item = std::ops::Range<u64>> {
+        let start = self.page * PAGE_BYTES;
+        let mut rest = self.lines;
+        std::iter::from_fn(move || {
+            if rest == 0 {
+                return None;
+            }
+            let from = u64::from(rest.trailing_zeros());
+            let ones = u64::from((!(rest >> from)).trailing_zeros()).min(PAGE_LINES - from);
+            rest = if from + ones == PAGE_LINES {
+                0
+            } else {
+                rest >> (from + ones) << (from + ones)
+            };
+            Some(start + from * LINE_BYTES..start + (from + ones) * LINE_BYTES)
+        })
+    }
+
+    /// From the first to the last dirty line: what is written back in one go.
+    pub(crate) fn hull(self) -> std::ops::Range<u64> {
+        let start = self.page * PAGE_BYTES;
+        let first = u64::from(self.lines.trailing_zeros());
+        let last = PAGE_LINES - 1 - u64::from(self.lines.leading_zeros());
+        start + first * LINE_BYTES..start + (last + 1) * LINE_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_become_runs_and_only_below_the_tracked_end() {
+        let mut cards = Cards::new(1 << 26, 3 * PAGE_BYTES).unwrap();
+        cards.mark(PAGE_BYTES + 60, 8);
+        cards.mark(PAGE_BYTES + 4095, 1);
+        cards.mark(2 * PAGE_BYTES, 4096 * 3);
+        cards.mark(3 * PAGE_BYTES, 8);
+        let dirty = cards.dirty();
+        assert_eq!(dirty.len(), 2);
+        assert_eq!(dirty[0].lines, 0b11 | 1 << 63);
+        let runs: Vec<_> = dirty[0].runs().collect();
+        assert_eq!(runs, [4096..4096 + 128, 8192 - 64..8192]);
+        assert_eq!(
+            dirty[1].runs().collect::<Vec<_>>(),
+            std::slice::from_ref(&(8192..12288))
+        );
+        assert_eq!(dirty[0].hull(), 4096..8192);
+        cards.clear();
+        assert!(cards.is_clean() && cards.dirty().is_empty());
+    }
+}

@@ -1,0 +1,752 @@
+//! Commit, abort, apply and checkpoint of a region with a file behind it.
+//!
+//! The rules that this file keeps (the arguments are in `docs/format.md`):
+//! 1. a frame is applied to the heap file only after it was flushed, and only while no reader pins an earlier commit;
+//! 2. a frame is applied over fresh space of an earlier frame of the same generation only when a flushed frame
+//!    testifies that the earlier one was durable (else its fresh checksums would no longer hold);
+//! 3. the journal is recycled only after the heap file and then a superblock were flushed;
+//! 4. after a failed flush nothing more is written through this handle.
+
+use crate::cards::DirtyPage;
+use crate::error::{Error, ErrorKind};
+use crate::journal::{self, Contents, Frame, Tail};
+use crate::layout::{
+    FRAME_HEADER_BYTES, FRAMES_START, NOTE_BYTES, NOTE_OFFSET, Note, PAGE_BYTES,
+    SUPERBLOCK_OFFSETS, Superblock, salt,
+};
+use crate::lock::Locks;
+use crate::map::Map;
+use crate::storage::Storage;
+use crate::{Durability, Region, Result};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// A journal up to this size is left as it is at the end; a longer one is worth two flushes of the heap file.
+const CHECKPOINT_AT_CLOSE_BYTES: u64 = 1 << 20;
+/// A running writer checkpoints when its journal exceeds a quarter of the heap, within these bounds.
+const CHECKPOINT_BYTES: Range<u64> = 4 << 20..64 << 20;
+/// A recycled journal file longer than this is cut.
+const JOURNAL_KEPT_BYTES: u64 = 64 << 20;
+/// The journal file grows in steps from this, written with zeros ahead, so that an append changes no metadata of the
+/// file system and its flush is one write.
+const JOURNAL_STEP_BYTES: Range<u64> = 32 << 10..8 << 20;
+/// Space of the heap file is reserved ahead by an eighth of its size, within these bounds.
+const HEAP_STEP_BYTES: Range<u64> = 64 << 10..256 << 20;
+/// Adjacent lines are written back in pieces of up to this.
+const APPLY_CHUNK_BYTES: u64 = 1 << 20;
+
+/// What one commit did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitStats {
+    /// Number of the commit; unchanged when there was nothing to commit.
+    pub seq: u64,
+    /// 64-byte lines that were stored to since the commit before.
+    pub lines: u64,
+    /// Bytes appended to the journal.
+    pub journal_bytes: u64,
+    /// Bytes of fresh space written straight to their place.
+    pub fresh_bytes: u64,
+    /// Bytes written back to the heap file through the page cache.
+    pub applied_bytes: u64,
+    /// Calls of `fdatasync` or its like.
+    pub flushes: u64,
+}
+
+/// Files, locks and positions behind a region.
+pub(crate) struct Backing {
+    pub(crate) path: PathBuf,
+    pub(crate) heap: Box<dyn Storage>,
+    pub(crate) journal: Box<dyn Storage>,
+    pub(crate) locks: Locks,
+    pub(crate) writer: bool,
+    pub(crate) superblock: Superblock,
+    /// It was read, but nobody of this boot vouches that it is on the medium: a flush of it may have failed, with its
+    /// bytes left clean in the cache. It is written again before the journal that it supersedes is overwritten.
+    pub(crate) superblock_suspect: bool,
+    /// Behind the last commit.
+    pub(crate) tail: Tail,
+    pub(crate) journal_len: u64,
+    /// Commits up to here are known to be on the medium.
+    pub(crate) flushed_seq: u64,
+    /// Commits up to here are in the heap file.
+    pub(crate) applied_seq: u64,
+    /// Commits up to here are named durable by a frame in the journal, or by the superblock.
+    pub(crate) testified_seq: u64,
+    /// Commits of this generation that brought fresh space and are not testified yet.
+    pub(crate) fresh_seqs: Vec<u64>,
+    /// Frames found at open of which it is not known that they were flushed. After a failed flush the kernel may hold
+    /// them clean in its cache and not on the medium, so they are written once more before the next flush.
+    pub(crate) suspects: Vec<Frame>,
+    /// Committed lines that the heap file does not hold yet, as a mask per page.
+    pub(crate) pending: BTreeMap<u64, u64>,
+    /// The heap file has unflushed fresh space.
+    pub(crate) heap_unflushed: bool,
+    /// Space of the heap file reserved so far; 0 when not looked at yet.
+    pub(crate) allocated_end: u64,
+    pub(crate) boot: [u8; 16],
+    /// The note as it stands beside the journal, if this boot can believe it.
+    pub(crate) note: Option<Note>,
+    pub(crate) poisoned: bool,
+    /// An append failed, and what it left behind the tail might be a whole frame: the next commit overwrites it even if
+    /// it has nothing to say.
+    pub(crate) tail_spoiled: bool,
+    /// Of the last frame, for people.
+    pub(crate) time_s: u64,
+    /// The clock, in seconds since 1970.
+    pub(crate) now_s: fn() -> u64,
+}
+
+impl Backing {
+    pub(crate) fn committed_end(&self) -> u64 {
+        self.tail.end
+    }
+
+    pub(crate) fn is_snapshot(&self) -> bool {
+        !self.writer
+    }
+
+    pub(crate) fn path_text(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn io(&self, action: &'static str, source: io::Error) -> Error {
+        Error::io(self.path_text(), action, source)
+    }
+
+    fn check_writer(&self, action: &'static str) -> Result<()> {
+        if self.poisoned {
+            return Err(ErrorKind::Poisoned {
+                path: self.path_text(),
+            }
+            .into());
+        }
+        if !self.writer {
+            return Err(ErrorKind::NotAWriter {
+                path: self.path_text(),
+                action,
+            }
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Rule 4: whatever `result` says, an error closes this handle for writing.
+    fn poison_on_error(&mut self, action: &'static str, result: io::Result<()>) -> Result<()> {
+        result.map_err(|source| {
+            self.poisoned = true;
+            self.io(action, source)
+        })
+    }
+
+    /// Makes sure that the file has space up to `end`. Called before memory is handed out.
+    pub(crate) fn reserve_space(&mut self, end: u64) -> Result<()> {
+        if !self.writer {
+            return Ok(()); // a snapshot's growth stays in memory
+        }
+        self.check_writer("grow")?;
+        if self.allocated_end == 0 {
+            // What stands behind the committed end is garbage of a run that did not commit: fresh space must be zero.
+            let committed = self.tail.end;
+            self.heap
+                .set_len(committed)
+                .map_err(|e| self.io("cut the unused end", e))?;
+            self.allocated_end = committed;
+        }
+        if end > self.allocated_end {
+            let step = (end / 8)
+                .clamp(HEAP_STEP_BYTES.start, HEAP_STEP_BYTES.end)
+                .next_multiple_of(PAGE_BYTES);
+            let limit = if self.superblock.limit == 0 {
+                u64::MAX
+            } else {
+                self.superblock.limit
+            };
+            let from = self.allocated_end;
+            let ahead = (end + step).min(limit).max(end);
+            // Ahead is a wish, what is needed is a must.
+            let got = match self.heap.allocate(from, ahead - from) {
+                Ok(()) => ahead,
+                Err(_) => {
+                    self.heap
+                        .allocate(from, end - from)
+                        .map_err(|e| self.io("reserve space", e))?;
+                    end
+                }
+            };
+            self.allocated_end = got;
+        }
+        Ok(())
+    }
+
+    /// Makes the journal file long enough for a frame of `bytes` at the tail, ahead of it with zeros.
+    fn reserve_journal(&mut self, bytes: u64) -> io::Result<()> {
+        let needed = self.tail.offset + bytes;
+        if needed <= self.journal_len {
+            return Ok(());
+        }
+        let step = self
+            .journal_len
+            .clamp(JOURNAL_STEP_BYTES.start, JOURNAL_STEP_BYTES.end);
+        let target = (needed + step).next_multiple_of(PAGE_BYTES);
+        // Large frames are not written twice: only what lies behind the frame is filled.
+        let from = if bytes > JOURNAL_STEP_BYTES.end {
+            needed
+        } else {
+            self.journal_len
+        };
+        let zeros = vec![0; (target - from) as usize];
+        self.journal.write_at(&zeros, from)?;
+        self.journal_len = target;
+        Ok(())
+    }
+
+    /// Writes once more what may be in the page cache only, see [`Backing::suspects`].
+    fn rewrite_suspects(&mut self) -> io::Result<()> {
+        for frame in std::mem::take(&mut self.suspects) {
+            rewrite(
+                &mut *self.journal,
+                frame.offset,
+                frame.end_offset() - frame.offset,
+            )?;
+            if frame.has_fresh() && frame.header.seq > self.testified_seq {
+                let (start, end) = (frame.header.old_end, frame.header.new_end);
+                rewrite(&mut *self.heap, start, end - start)?;
+                self.heap_unflushed = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes the heap file. The note is withdrawn meanwhile: if the flush fails, lines that were applied may be clean
+    /// in the cache and not on the medium, so they must be replayed, and nobody may believe that they need not.
+    fn sync_heap(&mut self, stats: &mut CommitStats) -> Result<()> {
+        let withdrawn = self.journal.write_at(&[0; NOTE_BYTES], NOTE_OFFSET);
+        self.poison_on_error("write the journal's note", withdrawn)?;
+        stats.flushes += 1;
+        let synced = self.heap.sync();
+        self.poison_on_error("flush the heap", synced)?;
+        self.heap_unflushed = false;
+        Ok(())
+    }
+
+    /// Brings every committed frame to the medium.
+    fn flush(&mut self, stats: &mut CommitStats) -> Result<()> {
+        if self.flushed_seq == self.tail.seq {
+            return Ok(());
+        }
+        let rewritten = self.rewrite_suspects();
+        self.poison_on_error("write unflushed commits again", rewritten)?;
+        if self.heap_unflushed {
+            self.sync_heap(stats)?;
+            self.store_note();
+        }
+        stats.flushes += 1;
+        let synced = self.journal.sync();
+        self.poison_on_error("flush the journal", synced)?;
+        self.flushed_seq = self.tail.seq;
+        Ok(())
+    }
+
+    /// Appends a frame that says nothing but that all before it are durable, and flushes it (rule 2).
+    fn testify(&mut self, stats: &mut CommitStats) -> Result<()> {
+        let contents = Contents {
+            generation: self.superblock.generation,
+            durable_seq: self.flushed_seq,
+            new_end: self.tail.end,
+            time_s: self.time_s,
+            runs: &[],
+            fresh: &[],
+        };
+        self.append(&contents, 4096, |_| &[], stats)?;
+        self.flush(stats)
+    }
+
+    /// Appends a frame of at most `bytes_max` bytes. Once this returns, the commit has happened; what can still fail is
+    /// its way to the medium.
+    fn append<'m>(
+        &mut self,
+        contents: &Contents<'_>,
+        bytes_max: u64,
+        line: impl Fn(&Range<u64>) -> &'m [u8],
+        stats: &mut CommitStats,
+    ) -> Result<()> {
+        if self.superblock_suspect {
+            let bytes = self.superblock.encode();
+            let rewritten = SUPERBLOCK_OFFSETS
+                .iter()
+                .try_for_each(|&at| self.heap.write_at(&bytes, at))
+                .and_then(|()| self.heap.sync());
+            stats.flushes += 1;
+            self.poison_on_error("write the superblock again", rewritten)?;
+            self.superblock_suspect = false;
+        }
+        let appended = self
+            .reserve_journal(bytes_max)
+            .and_then(|()| journal::append(&mut *self.journal, self.tail, contents, line));
+        match appended {
+            Ok((tail, bytes)) => {
+                stats.journal_bytes += bytes;
+                self.tail = tail;
+                self.time_s = contents.time_s;
+                self.tail_spoiled = false;
+                self.note_testimony(contents.durable_seq);
+                Ok(())
+            }
+            Err(error) => {
+                self.tail_spoiled = true;
+                let _ = self
+                    .journal
+                    .write_at(&[0; FRAME_HEADER_BYTES], self.tail.offset);
+                Err(self.io("append to the journal", error))
+            }
+        }
+    }
+
+    fn note_testimony(&mut self, durable_seq: u64) {
+        self.testified_seq = self.testified_seq.max(durable_seq);
+        self.fresh_seqs.retain(|&seq| seq > durable_seq);
+    }
+
+    /// Brings the heap file to the last commit if all is flushed and no reader stands in the way; the working copy must
+    /// be clean. Returns whether it did.
+    fn apply(&mut self, map: &Map, stats: &mut CommitStats) -> Result<bool> {
+        if self.applied_seq == self.tail.seq {
+            return Ok(true);
+        }
+        debug_assert_eq!(self.flushed_seq, self.tail.seq, "rule 1");
+        if self.fresh_seqs.iter().any(|&seq| seq < self.tail.seq) {
+            self.testify(stats)?;
+        }
+        if !self
+            .locks
+            .begin_apply(self.tail.seq)
+            .map_err(|e| self.io("look for readers", e))?
+        {
+            return Ok(false);
+        }
+        let written = write_back(&mut *self.heap, map, &self.pending);
+        let unlocked = self.locks.end_apply();
+        match written {
+            Ok(bytes) => stats.applied_bytes += bytes,
+            // The lines stay pending and the journal has them: nothing is lost, but the file may be half-way between
+            // two commits, so nothing but replaying may follow.
+            Err(error) => {
+                return self
+                    .poison_on_error("write back", Err(error))
+                    .map(|()| false);
+            }
+        }
+        unlocked.map_err(|e| self.io("unlock", e))?;
+        self.pending.clear();
+        self.applied_seq = self.tail.seq;
+        self.write_note();
+        Ok(true)
+    }
+
+    /// Notes that everything committed is applied.
+    fn write_note(&mut self) {
+        if !self.superblock_suspect {
+            self.note = Some(Note {
+                boot: self.boot,
+                generation: self.superblock.generation,
+                applied_seq: self.applied_seq,
+                tail: self.tail.offset,
+                chain: self.tail.chain,
+                end: self.tail.end,
+                writer_pid: u64::from(std::process::id()),
+            });
+            self.store_note();
+        }
+    }
+
+    /// The note saves work and nothing depends on it, so an error is none.
+    fn store_note(&mut self) {
+        if let Some(note) = &self.note {
+            let _ = self.journal.write_at(&note.encode(), NOTE_OFFSET);
+        }
+    }
+
+    /// Flushes the heap file, advances the superblock and recycles the journal (rule 3). All must be applied.
+    fn checkpoint(&mut self, stats: &mut CommitStats) -> Result<()> {
+        debug_assert!(self.applied_seq == self.tail.seq && self.pending.is_empty());
+        self.sync_heap(stats)?;
+        let next = Superblock {
+            generation: self.superblock.generation + 1,
+            seq: self.tail.seq,
+            end: self.tail.end,
+            ..self.superblock.clone()
+        };
+        let bytes = next.encode();
+        let first = (next.generation % 2) as usize;
+        stats.flushes += 1;
+        let written = self
+            .heap
+            .write_at(&bytes, SUPERBLOCK_OFFSETS[first])
+            .and_then(|()| self.heap.sync());
+        self.poison_on_error("write the superblock", written)?;
+        // The other copy follows so that damage to either leaves the newest. It may arrive whenever it likes.
+        let written = self.heap.write_at(&bytes, SUPERBLOCK_OFFSETS[1 - first]);
+        self.poison_on_error("write the superblock's copy", written)?;
+        self.superblock = next;
+        self.tail.offset = FRAMES_START;
+        self.tail.chain = salt(&self.superblock.uuid, self.superblock.generation);
+        self.testified_seq = self.tail.seq;
+        self.fresh_seqs.clear();
+        if self.journal_len > JOURNAL_KEPT_BYTES
+            && self.journal.set_len(CHECKPOINT_BYTES.start).is_ok()
+        {
+            self.journal_len = CHECKPOINT_BYTES.start;
+        }
+        self.write_note();
+        Ok(())
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        let journal = self.tail.offset - FRAMES_START;
+        journal > (self.tail.end / 4).clamp(CHECKPOINT_BYTES.start, CHECKPOINT_BYTES.end)
+    }
+}
+
+/// Reads a range and writes it back, so that the next flush covers it.
+fn rewrite(storage: &mut dyn Storage, offset: u64, len: u64) -> io::Result<()> {
+    let mut buffer = vec![0; len.min(APPLY_CHUNK_BYTES) as usize];
+    let mut done = 0;
+    while done < len {
+        let chunk = &mut buffer[..(len - done).min(APPLY_CHUNK_BYTES) as usize];
+        storage.read_at(chunk, offset + done)?;
+        storage.write_at(chunk, offset + done)?;
+        done += chunk.len() as u64;
+    }
+    Ok(())
+}
+
+/// Writes the hull of each page's pending lines to the heap file, adjacent hulls in one go. Lines of a hull that are
+/// not pending are written with the content that they have in the file already.
+fn write_back(heap: &mut dyn Storage, map: &Map, pending: &BTreeMap<u64, u64>) -> io::Result<u64> {
+    let mut total = 0;
+    let mut joined: Range<u64> = 0..0;
+    let mut write = |range: &Range<u64>| -> io::Result<()> {
+        total += range.end - range.start;
+        if range.is_empty() {
+            Ok(())
+        } else {
+            heap.write_at(map.slice(range.start, range.end), range.start)
+        }
+    };
+    for (&page, &lines) in pending {
+        let hull = DirtyPage { page, lines }.hull();
+        if hull.start == joined.end && hull.end - joined.start <= APPLY_CHUNK_BYTES {
+            joined.end = hull.end;
+        } else {
+            write(&joined)?;
+            joined = hull;
+        }
+    }
+    write(&joined)?;
+    Ok(total)
+}
+
+impl Region {
+    /// Makes every store since the last commit permanent, all at once.
+    ///
+    /// Costs one append and, when `durable`, one flush of the journal; with fresh space also a flush of the heap file.
+    /// Bytes written are proportional to the lines that changed. Without changes it does nothing.
+    ///
+    /// # Errors
+    /// When the journal or fresh space cannot be written (no room, say) nothing has changed: the stores are still
+    /// uncommitted, and may be committed again or aborted. When a flush fails the handle is poisoned.
+    pub fn commit(&mut self, durability: Durability) -> Result<CommitStats> {
+        let mut stats = CommitStats::default();
+        let Some(backing) = &mut self.backing else {
+            return Ok(stats); // memory has no last commit to go back to
+        };
+        backing.check_writer("commit")?;
+        stats.seq = backing.tail.seq;
+        let old_end = backing.tail.end;
+        if self.cards.is_clean() && self.end == old_end && !backing.tail_spoiled {
+            if durability == Durability::Durable && backing.flushed_seq != backing.tail.seq {
+                self.settle(&mut stats, false)?; // lazy commits before this one
+            }
+            return Ok(stats);
+        }
+        let dirty = self.cards.dirty();
+        let runs: Vec<Range<u64>> = dirty.iter().flat_map(|page| page.runs()).collect();
+        stats.lines = dirty
+            .iter()
+            .map(|page| u64::from(page.lines.count_ones()))
+            .sum();
+
+        let fresh = self.map.slice(old_end, self.end);
+        stats.fresh_bytes = fresh.len() as u64;
+        let mut at = old_end;
+        for chunk in fresh.chunks(APPLY_CHUNK_BYTES as usize) {
+            backing
+                .heap
+                .write_at(chunk, at)
+                .map_err(|e| backing.io("write fresh space", e))?;
+            at += chunk.len() as u64;
+        }
+        let sums = journal::fresh_checksums(fresh);
+
+        let contents = Contents {
+            generation: backing.superblock.generation,
+            durable_seq: backing.flushed_seq,
+            new_end: self.end,
+            time_s: (backing.now_s)(),
+            runs: &runs,
+            fresh: &sums,
+        };
+        let map = &self.map;
+        let frame_bytes_max =
+            4096 + stats.lines * 64 + runs.len() as u64 * 16 + sums.len() as u64 * 8;
+        backing.append(
+            &contents,
+            frame_bytes_max,
+            |run| map.slice(run.start, run.end),
+            &mut stats,
+        )?;
+        stats.seq = backing.tail.seq;
+        if !fresh.is_empty() {
+            backing.fresh_seqs.push(stats.seq);
+            backing.heap_unflushed = true;
+        }
+        for page in dirty {
+            *backing.pending.entry(page.page).or_default() |= page.lines;
+        }
+        self.cards.clear();
+        self.cards.set_tracked_end(self.end);
+        self.remap(old_end..self.end)?;
+        if durability == Durability::Durable {
+            self.settle(&mut stats, false)?;
+        }
+        Ok(stats)
+    }
+
+    /// Flushes and applies what is committed, and checkpoints when that is due or `closing` makes it worth while. The
+    /// working copy is clean.
+    fn settle(&mut self, stats: &mut CommitStats, closing: bool) -> Result<()> {
+        let Some(backing) = &mut self.backing else {
+            return Ok(());
+        };
+        backing.flush(stats)?;
+        if !backing.apply(&self.map, stats)? {
+            return Ok(());
+        }
+        let journal_bytes = backing.tail.offset - FRAMES_START;
+        if backing.checkpoint_is_due() || closing && journal_bytes > CHECKPOINT_AT_CLOSE_BYTES {
+            backing.checkpoint_if_unread(stats)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every commit so far is on the medium. Uncommitted stores stay as they are.
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn flush(&mut self) -> Result<CommitStats> {
+        let mut stats = CommitStats::default();
+        if let Some(backing) = &mut self.backing {
+            backing.check_writer("flush")?;
+            stats.seq = backing.tail.seq;
+            backing.flush(&mut stats)?;
+        }
+        Ok(stats)
+    }
+
+    /// Flushes the heap file and recycles the journal now, so that the next open has nothing to replay. Returns whether
+    /// it was possible: not while a reader pins an earlier commit, nor with uncommitted stores.
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn checkpoint(&mut self) -> Result<bool> {
+        let Some(backing) = &mut self.backing else {
+            return Ok(false);
+        };
+        backing.check_writer("checkpoint")?;
+        if !self.cards.is_clean() || self.end != backing.tail.end {
+            return Ok(false);
+        }
+        let mut stats = CommitStats::default();
+        backing.flush(&mut stats)?;
+        Ok(backing.apply(&self.map, &mut stats)? && backing.checkpoint_if_unread(&mut stats)?)
+    }
+
+    /// Gives the medium's space of `[offset, offset + len)` back; its content is zeros or garbage afterwards. Only for
+    /// space that is free in the last commit too. Returns whether it was done: not while any reader pins a commit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`], and [`ErrorKind::NotAWriter`].
+    pub fn discard(&mut self, offset: u64, len: u64) -> Result<bool> {
+        let Some(backing) = &mut self.backing else {
+            self.map
+                .drop_pages(offset, offset + len)
+                .map_err(|e| Error::io("(memory)", "drop pages", e))?;
+            return Ok(true);
+        };
+        backing.check_writer("discard")?;
+        let settled = backing.applied_seq == backing.tail.seq && offset + len <= backing.tail.end;
+        if !settled || backing.tail.offset != FRAMES_START || offset < crate::DATA_START {
+            return Ok(false); // a frame in the journal could be replayed over it, or its fresh checksum be asked for
+        }
+        if !backing
+            .locks
+            .begin_apply(backing.tail.seq)
+            .map_err(|e| backing.io("look for readers", e))?
+        {
+            return Ok(false);
+        }
+        let discarded = backing.heap.discard(offset, len);
+        backing
+            .locks
+            .end_apply()
+            .map_err(|e| backing.io("unlock", e))?;
+        discarded.map_err(|e| backing.io("give space back", e))?;
+        self.map
+            .drop_pages(offset, offset + len)
+            .map_err(|e| Error::io("(memory)", "drop pages", e))?;
+        Ok(true)
+    }
+
+    /// Back to the last commit: forgets every store since.
+    ///
+    /// # Errors
+    /// When the committed bytes cannot be read again; then the region is poisoned.
+    pub fn abort(&mut self) -> Result<()> {
+        let Some(backing) = &mut self.backing else {
+            return Ok(());
+        };
+        let committed = backing.tail.end;
+        let dirty = self.cards.dirty();
+        self.cards.clear();
+        let fresh_end = std::mem::replace(&mut self.end, committed);
+        let restored = restore(&mut self.map, backing, &dirty, committed..fresh_end);
+        backing.poison_on_error("go back to the last commit", restored)
+    }
+
+    /// Brings what is committed to where it belongs and gives the handle up. Uncommitted stores are forgotten. Lazy
+    /// commits are not flushed for it: they wait in the journal.
+    ///
+    /// # Errors
+    /// As [`Region::commit`]; nothing committed is lost by an error.
+    pub fn close(mut self, durability: Durability) -> Result<CommitStats> {
+        let mut stats = CommitStats::default();
+        if !self.backing.as_ref().is_some_and(|backing| backing.writer) {
+            return Ok(stats);
+        }
+        if !self.cards.is_clean() || self.end != self.committed_end() {
+            self.abort()?;
+        }
+        let Some(backing) = &mut self.backing else {
+            return Ok(stats);
+        };
+        backing.check_writer("close")?;
+        stats.seq = backing.tail.seq;
+        if backing.allocated_end > backing.tail.end {
+            // The reserve is for a running writer. An error costs room, not data.
+            let _ = backing.heap.set_len(backing.tail.end);
+        }
+        if durability == Durability::Durable {
+            self.settle(&mut stats, true)?;
+        }
+        Ok(stats)
+    }
+
+    /// Fresh space that was committed becomes a private mapping of the file, so that its memory can be evicted.
+    fn remap(&mut self, range: Range<u64>) -> Result<()> {
+        let Some(backing) = &mut self.backing else {
+            return Ok(());
+        };
+        if let Some(file) = backing.heap.mappable() {
+            let mapped = self.map.map_private(file, range.start, range.end);
+            backing.poison_on_error("map the heap", mapped)?;
+        }
+        Ok(())
+    }
+}
+
+impl Backing {
+    /// [`Backing::checkpoint`], unless a reader is just opening or needs the journal.
+    fn checkpoint_if_unread(&mut self, stats: &mut CommitStats) -> Result<bool> {
+        if !self
+            .locks
+            .begin_apply(self.tail.seq)
+            .map_err(|e| self.io("look for readers", e))?
+        {
+            return Ok(false);
+        }
+        let done = self.checkpoint(stats);
+        self.locks.end_apply().map_err(|e| self.io("unlock", e))?;
+        done.map(|()| true)
+    }
+}
+
+/// Brings the pages in `dirty` back to the committed state, and the fresh ones to zeros.
+fn restore(
+    map: &mut Map,
+    backing: &Backing,
+    dirty: &[DirtyPage],
+    fresh: Range<u64>,
+) -> io::Result<()> {
+    map.drop_pages(fresh.start, fresh.end)?;
+    let mut pending_hit = false;
+    let mut pages = dirty.iter().peekable();
+    while let Some(first) = pages.next() {
+        let mut last = first.page;
+        pending_hit |= backing.pending.contains_key(&first.page);
+        while let Some(next) = pages.next_if(|next| next.page == last + 1) {
+            last = next.page;
+            pending_hit |= backing.pending.contains_key(&last);
+        }
+        let range = first.page * PAGE_BYTES..(last + 1) * PAGE_BYTES;
+        map.drop_pages(range.start, range.end)?;
+        if backing.heap.mappable().is_none() {
+            backing
+                .heap
+                .read_at(map.slice_mut(range.start, range.end), range.start)?;
+        }
+    }
+    if pending_hit {
+        backing.replay_pending(map, |page| {
+            dirty.binary_search_by_key(&page, |d| d.page).is_ok()
+        })?;
+    }
+    Ok(())
+}
+
+impl Backing {
+    /// Copies the lines of committed frames that the heap file does not hold yet into the pages that `wanted` names.
+    fn replay_pending(&self, map: &mut Map, wanted: impl Fn(u64) -> bool) -> io::Result<()> {
+        let generation = self.superblock.generation;
+        let mut tail = Tail {
+            offset: FRAMES_START,
+            chain: salt(&self.superblock.uuid, generation),
+            seq: self.superblock.seq,
+            end: self.superblock.end,
+        };
+        while tail.offset < self.tail.offset {
+            let frame = journal::next(&*self.journal, self.journal_len, tail, generation)?
+                .ok_or_else(|| {
+                    io::Error::other("a frame of the journal that was valid is not any more")
+                })?;
+            tail = Tail::behind(&frame);
+            if frame.header.seq <= self.applied_seq {
+                continue;
+            }
+            let runs = journal::runs(&*self.journal, &frame)?.map_err(io::Error::other)?;
+            for (run, at) in runs {
+                let mut start = run.start;
+                while start < run.end {
+                    let end = run.end.min((start / PAGE_BYTES + 1) * PAGE_BYTES);
+                    if wanted(start / PAGE_BYTES) {
+                        self.journal
+                            .read_at(map.slice_mut(start, end), at + (start - run.start))?;
+                    }
+                    start = end;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,369 @@
+//! The redo journal: one frame per commit, chained by checksums. This file knows how a frame is written, checked and
+//! read back; when that happens is `commit.rs` and `open.rs`.
+//!
+//! The invariant: a frame is valid if and only if its checksum, seeded with the checksum of the frame before it (or
+//! with the generation's salt), holds. Nothing else says that a commit happened.
+
+use crate::layout::{
+    self, FRAME_HEADER_BYTES, FRAME_MAGIC, FRESH_CHUNK_BYTES, PAGE_BYTES, RUN_BYTES, SECTOR_BYTES,
+    SEED_FRESH, frame as at, get_u32, get_u64, put_u32, put_u64,
+};
+use crate::storage::Storage;
+use std::io;
+use std::ops::Range;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Frames are written, checked and replayed through buffers of this size, whatever their own.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A frame's header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) run_count: u32,
+    pub(crate) seq: u64,
+    pub(crate) generation: u64,
+    pub(crate) durable_seq: u64,
+    pub(crate) payload_bytes: u64,
+    pub(crate) old_end: u64,
+    pub(crate) new_end: u64,
+    pub(crate) time_s: u64,
+    pub(crate) chain: u64,
+    pub(crate) fresh_count: u32,
+}
+
+impl Header {
+    /// Everything but the checksum, which is the last field.
+    fn encode(&self) -> [u8; FRAME_HEADER_BYTES] {
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        put_u32(&mut bytes, at::MAGIC, FRAME_MAGIC);
+        put_u32(&mut bytes, at::RUN_COUNT, self.run_count);
+        put_u64(&mut bytes, at::SEQ, self.seq);
+        put_u64(&mut bytes, at::GENERATION, self.generation);
+        put_u64(&mut bytes, at::DURABLE_SEQ, self.durable_seq);
+        put_u64(&mut bytes, at::PAYLOAD_BYTES, self.payload_bytes);
+        put_u64(&mut bytes, at::OLD_END, self.old_end);
+        put_u64(&mut bytes, at::NEW_END, self.new_end);
+        put_u64(&mut bytes, at::TIME_S, self.time_s);
+        put_u64(&mut bytes, at::CHAIN, self.chain);
+        put_u32(&mut bytes, at::FRESH_COUNT, self.fresh_count);
+        bytes
+    }
+
+    fn decode(bytes: &[u8; FRAME_HEADER_BYTES]) -> Option<Header> {
+        (get_u32(bytes, at::MAGIC) == FRAME_MAGIC).then(|| Header {
+            run_count: get_u32(bytes, at::RUN_COUNT),
+            seq: get_u64(bytes, at::SEQ),
+            generation: get_u64(bytes, at::GENERATION),
+            durable_seq: get_u64(bytes, at::DURABLE_SEQ),
+            payload_bytes: get_u64(bytes, at::PAYLOAD_BYTES),
+            old_end: get_u64(bytes, at::OLD_END),
+            new_end: get_u64(bytes, at::NEW_END),
+            time_s: get_u64(bytes, at::TIME_S),
+            chain: get_u64(bytes, at::CHAIN),
+            fresh_count: get_u32(bytes, at::FRESH_COUNT),
+        })
+    }
+
+    /// Bytes that the frame takes in the journal.
+    fn stored_bytes(&self) -> u64 {
+        (FRAME_HEADER_BYTES as u64 + self.payload_bytes).next_multiple_of(SECTOR_BYTES)
+    }
+
+    fn fresh_table(&self) -> u64 {
+        FRAME_HEADER_BYTES as u64 + u64::from(self.run_count) * RUN_BYTES as u64
+    }
+
+    fn lines_start(&self) -> u64 {
+        self.fresh_table() + u64::from(self.fresh_count) * 8
+    }
+}
+
+/// A frame that was found valid, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) header: Header,
+    pub(crate) offset: u64,
+    pub(crate) checksum: u64,
+}
+
+impl Frame {
+    pub(crate) fn end_offset(&self) -> u64 {
+        self.offset + self.header.stored_bytes()
+    }
+
+    pub(crate) fn has_fresh(&self) -> bool {
+        self.header.new_end > self.header.old_end
+    }
+}
+
+/// What the next frame is chained to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) offset: u64,
+    pub(crate) chain: u64,
+    pub(crate) seq: u64,
+    pub(crate) end: u64,
+}
+
+/// Checksums of `bytes`, fresh space, in chunks.
+pub(crate) fn fresh_checksums(bytes: &[u8]) -> Vec<u64> {
+    bytes
+        .chunks(FRESH_CHUNK_BYTES as usize)
+        .map(|chunk| layout::checksum(chunk, SEED_FRESH))
+        .collect()
+}
+
+/// What one commit puts into a frame.
+pub(crate) struct Contents<'a> {
+    pub(crate) generation: u64,
+    pub(crate) durable_seq: u64,
+    pub(crate) new_end: u64,
+    pub(crate) time_s: u64,
+    /// Changed lines: ascending, multiples of a line.
+    pub(crate) runs: &'a [Range<u64>],
+    pub(crate) fresh: &'a [u64],
+}
+
+/// Appends a frame behind `tail` and returns the new tail and the bytes written. `line` gives the content of a run.
+///
+/// On an error nothing of the chain has changed: the bytes behind `tail` are not a valid frame, or, if they are, it is
+/// the frame that was to be written.
+pub(crate) fn append<'m>(
+    journal: &mut dyn Storage,
+    tail: Tail,
+    contents: &Contents<'_>,
+    line: impl Fn(&Range<u64>) -> &'m [u8],
+) -> io::Result<(Tail, u64)> {
+    let run_bytes: u64 = contents.runs.iter().map(|run| run.end - run.start).sum();
+    let run_count = u32::try_from(contents.runs.len())
+        .map_err(|_| io::Error::other("too many changed lines in one commit"))?;
+    let header = Header {
+        run_count,
+        seq: tail.seq + 1,
+        generation: contents.generation,
+        durable_seq: contents.durable_seq,
+        payload_bytes: u64::from(run_count) * RUN_BYTES as u64
+            + contents.fresh.len() as u64 * 8
+            + run_bytes,
+        old_end: tail.end,
+        new_end: contents.new_end,
+        time_s: contents.time_s,
+        chain: tail.chain,
+        fresh_count: u32::try_from(contents.fresh.len())
+            .map_err(|_| io::Error::other("too much fresh space in one commit"))?,
+    };
+    let mut out = ChunkedWriter::new(journal, tail.offset, tail.chain);
+    for run in contents.runs {
+        let mut entry = [0; RUN_BYTES];
+        put_u64(&mut entry, 0, run.start);
+        put_u64(&mut entry, 8, run.end - run.start);
+        out.push(&entry)?;
+    }
+    for sum in contents.fresh {
+        out.push(&sum.to_le_bytes())?;
+    }
+    for run in contents.runs {
+        out.push(line(run))?;
+    }
+    let checksum = out.finish(&header)?;
+    let next = Tail {
+        offset: tail.offset + header.stored_bytes(),
+        chain: checksum,
+        seq: header.seq,
+        end: header.new_end,
+    };
+    Ok((next, header.stored_bytes()))
+}
+
+/// Writes a frame: in one go when it is small, else payload first and header last.
+struct ChunkedWriter<'s> {
+    journal: &'s mut dyn Storage,
+    start: u64,
+    /// Header space, then payload, as far as it is not written yet.
+    buffer: Vec<u8>,
+    written: u64,
+    hash: Xxh3,
+}
+
+impl<'s> ChunkedWriter<'s> {
+    fn new(journal: &'s mut dyn Storage, start: u64, chain: u64) -> Self {
+        let buffer = vec![0; FRAME_HEADER_BYTES];
+        ChunkedWriter {
+            journal,
+            start,
+            buffer,
+            written: 0,
+            hash: Xxh3::with_seed(chain),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hash.update(bytes);
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= CHUNK_BYTES {
+            self.journal
+                .write_at(&self.buffer, self.start + self.written)?;
+            self.written += self.buffer.len() as u64;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Pads, seals and returns the checksum.
+    fn finish(mut self, header: &Header) -> io::Result<u64> {
+        let mut head = header.encode();
+        self.hash.update(&head[..at::CHECKSUM]);
+        let checksum = self.hash.digest();
+        put_u64(&mut head, at::CHECKSUM, checksum);
+        let missing = header.stored_bytes() - self.written - self.buffer.len() as u64;
+        self.buffer.resize(self.buffer.len() + missing as usize, 0);
+        if self.written == 0 {
+            self.buffer[..FRAME_HEADER_BYTES].copy_from_slice(&head);
+            self.journal.write_at(&self.buffer, self.start)?;
+        } else {
+            self.journal
+                .write_at(&self.buffer, self.start + self.written)?;
+            self.journal.write_at(&head, self.start)?;
+        }
+        Ok(checksum)
+    }
+}
+
+/// The frame behind `tail`, if there is a valid one. An unreadable journal is an error; anything else that is not the
+/// next frame of this chain is its end.
+pub(crate) fn next(
+    journal: &dyn Storage,
+    journal_len: u64,
+    tail: Tail,
+    generation: u64,
+) -> io::Result<Option<Frame>> {
+    let room = journal_len.saturating_sub(tail.offset);
+    if room < FRAME_HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    let mut head = [0; FRAME_HEADER_BYTES];
+    journal.read_at(&mut head, tail.offset)?;
+    let Some(header) = Header::decode(&head) else {
+        return Ok(None);
+    };
+    let fits = header.seq == tail.seq + 1
+        && header.generation == generation
+        && header.chain == tail.chain
+        && header.old_end == tail.end
+        && header.payload_bytes <= room - FRAME_HEADER_BYTES as u64;
+    if !fits {
+        return Ok(None);
+    }
+    let mut hash = Xxh3::with_seed(tail.chain);
+    for_each_chunk(
+        journal,
+        tail.offset + FRAME_HEADER_BYTES as u64,
+        header.payload_bytes,
+        |chunk| hash.update(chunk),
+    )?;
+    hash.update(&head[..at::CHECKSUM]);
+    let checksum = get_u64(&head, at::CHECKSUM);
+    if hash.digest() != checksum {
+        return Ok(None);
+    }
+    Ok(Some(Frame {
+        header,
+        offset: tail.offset,
+        checksum,
+    }))
+}
+
+impl Tail {
+    /// Behind `frame`.
+    pub(crate) fn behind(frame: &Frame) -> Tail {
+        Tail {
+            offset: frame.end_offset(),
+            chain: frame.checksum,
+            seq: frame.header.seq,
+            end: frame.header.new_end,
+        }
+    }
+}
+
+/// Calls `visit` with `len` bytes from `offset` on, in order, in chunks.
+pub(crate) fn for_each_chunk(
+    storage: &dyn Storage,
+    offset: u64,
+    len: u64,
+    mut visit: impl FnMut(&[u8]),
+) -> io::Result<()> {
+    let mut buffer = vec![0; (len as usize).min(CHUNK_BYTES)];
+    let mut done = 0;
+    while done < len {
+        let chunk = &mut buffer[..((len - done) as usize).min(CHUNK_BYTES)];
+        storage.read_at(chunk, offset + done)?;
+        visit(chunk);
+        done += chunk.len() as u64;
+    }
+    Ok(())
+}
+
+/// What is wrong with a frame whose checksum holds.
+pub(crate) const FRAME_OUT_OF_BOUNDS: &str = "a journal frame with a run outside the heap";
+
+/// The runs of a valid frame, with their offsets in the journal; checked against the bounds of the heap. `Ok(Err)`
+/// where a run is outside of it: then somebody forged the checksum.
+pub(crate) fn runs(
+    journal: &dyn Storage,
+    frame: &Frame,
+) -> io::Result<Result<Vec<(Range<u64>, u64)>, &'static str>> {
+    let header = &frame.header;
+    let table_fits = header.lines_start() <= FRAME_HEADER_BYTES as u64 + header.payload_bytes;
+    let ends_fit = header.old_end <= header.new_end
+        && header.new_end.is_multiple_of(PAGE_BYTES)
+        && header.new_end <= layout::RESERVE_BYTES_MAX
+        && u64::from(header.fresh_count)
+            == (header.new_end - header.old_end).div_ceil(FRESH_CHUNK_BYTES);
+    if !table_fits || !ends_fit {
+        return Ok(Err(FRAME_OUT_OF_BOUNDS));
+    }
+    let mut table = vec![0; header.run_count as usize * RUN_BYTES];
+    journal.read_at(&mut table, frame.offset + FRAME_HEADER_BYTES as u64)?;
+    let mut line_at = header.lines_start();
+    let mut found = Vec::with_capacity(header.run_count as usize);
+    for entry in table.chunks_exact(RUN_BYTES) {
+        let (start, len) = (get_u64(entry, 0), get_u64(entry, 8));
+        let inside = start >= layout::DATA_START
+            && start.is_multiple_of(layout::LINE_BYTES)
+            && len.is_multiple_of(layout::LINE_BYTES)
+            && start
+                .checked_add(len)
+                .is_some_and(|end| end <= header.old_end)
+            && line_at + len <= FRAME_HEADER_BYTES as u64 + header.payload_bytes;
+        if !inside {
+            return Ok(Err(FRAME_OUT_OF_BOUNDS));
+        }
+        found.push((start..start + len, frame.offset + line_at));
+        line_at += len;
+    }
+    Ok(Ok(found))
+}
+
+/// Whether the fresh space that `frame` names has arrived in the heap file.
+pub(crate) fn fresh_has_arrived(
+    journal: &dyn Storage,
+    heap: &dyn Storage,
+    frame: &Frame,
+) -> io::Result<bool> {
+    let header = &frame.header;
+    let mut table = vec![0; header.fresh_count as usize * 8];
+    journal.read_at(&mut table, frame.offset + header.fresh_table())?;
+    if heap.len()? < header.new_end {
+        return Ok(false);
+    }
+    let mut chunk = vec![0; FRESH_CHUNK_BYTES.min(header.new_end - header.old_end) as usize];
+    for (i, sum) in table.chunks_exact(8).enumerate() {
+        let start = header.old_end + i as u64 * FRESH_CHUNK_BYTES;
+        let bytes = &mut chunk[..(header.new_end - start).min(FRESH_CHUNK_BYTES) as usize];
+        heap.read_at(bytes, start)?;
+        if layout::checksum(bytes, SEED_FRESH) != get_u64(sum, 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,174 @@
+//! Memory of a region: one reservation of address space, the committed part mapped privately from the file, the rest
+//! anonymous.
+//!
+//! The invariant: every byte of `[0, len)` is readable and writable memory of ours for the life of the `Map`, so an
+//! offset that was checked against the region's end (which is at most `len`) may be dereferenced.
+
+use crate::error::{Error, ErrorKind};
+use crate::layout::{PAGE_BYTES, RESERVE_BYTES_MIN};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+/// Fresh memory beyond this is worth huge pages; below it, zeroing two megabytes would dominate a short run.
+const HUGE_FROM_BYTES: u64 = 8 << 20;
+
+pub(crate) struct Map {
+    base: NonNull<u8>,
+    len: u64,
+    huge_up_to: u64,
+}
+
+impl Map {
+    /// Reserves up to `wanted` bytes of zeroed memory that costs nothing until it is touched; takes less where an
+    /// address-space limit forbids so much.
+    pub(crate) fn reserve(wanted: u64) -> Result<Map, Error> {
+        let mut len = wanted;
+        loop {
+            match anonymous(len) {
+                Ok(base) => {
+                    return Ok(Map {
+                        base,
+                        len,
+                        huge_up_to: 0,
+                    });
+                }
+                Err(_) if len / 2 >= RESERVE_BYTES_MIN => len /= 2,
+                Err(source) => {
+                    return Err(ErrorKind::NoAddressSpace {
+                        wanted_bytes: len,
+                        source,
+                    }
+                    .into());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// The bytes `[start, end)`.
+    pub(crate) fn slice(&self, start: u64, end: u64) -> &[u8] {
+        assert!(start <= end && end <= self.len);
+        // SAFETY: in bounds of the reservation (asserted), readable for the life of self; stores go through &mut self.
+        unsafe {
+            std::slice::from_raw_parts(self.base().add(start as usize), (end - start) as usize)
+        }
+    }
+
+    pub(crate) fn slice_mut(&mut self, start: u64, end: u64) -> &mut [u8] {
+        assert!(start <= end && end <= self.len);
+        // SAFETY: as in `slice`, and exclusive through &mut self.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.base().add(start as usize), (end - start) as usize)
+        }
+    }
+
+    /// Called before `[start, end)` of anonymous memory is first used.
+    pub(crate) fn prepare(&mut self, start: u64, end: u64) {
+        const HUGE: u64 = 2 << 20;
+        if end - self.huge_up_to.max(start) < HUGE && end < self.huge_up_to || end < HUGE_FROM_BYTES
+        {
+            return;
+        }
+        // Ask well ahead, so that this is one call in many extensions.
+        let from = self.huge_up_to.max(start).next_multiple_of(HUGE);
+        let to = (end + end / 2).next_multiple_of(HUGE).min(self.len);
+        if from < to && end > self.huge_up_to {
+            // SAFETY: the range lies in our reservation; the advice changes no content.
+            unsafe {
+                libc::madvise(
+                    self.base().add(from as usize).cast(),
+                    (to - from) as usize,
+                    libc::MADV_HUGEPAGE,
+                )
+            };
+            self.huge_up_to = to;
+        }
+    }
+
+    /// Makes `[start, end)` a private copy of the same range of `file`: reads see the file, writes stay here.
+    pub(crate) fn map_private(
+        &mut self,
+        file: BorrowedFd<'_>,
+        start: u64,
+        end: u64,
+    ) -> io::Result<()> {
+        assert!(
+            start.is_multiple_of(PAGE_BYTES) && end.is_multiple_of(PAGE_BYTES) && end <= self.len
+        );
+        if start == end {
+            return Ok(());
+        }
+        // SAFETY: MAP_FIXED replaces pages inside our own reservation only (asserted); nothing borrows them (&mut).
+        let got = unsafe {
+            libc::mmap(
+                self.base().add(start as usize).cast(),
+                (end - start) as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                start.cast_signed(),
+            )
+        };
+        if got == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Drops the private pages of `[start, end)`: a mapped range shows the file again, anonymous memory zeros.
+    pub(crate) fn drop_pages(&mut self, start: u64, end: u64) -> io::Result<()> {
+        assert!(start.is_multiple_of(PAGE_BYTES) && end <= self.len);
+        if start >= end {
+            return Ok(());
+        }
+        // SAFETY: our own range; all callers re-read what they need afterwards, nothing borrows it (&mut).
+        let code = unsafe {
+            libc::madvise(
+                self.base().add(start as usize).cast(),
+                (end - start) as usize,
+                libc::MADV_DONTNEED,
+            )
+        };
+        if code == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the reservation is ours and nothing borrows from it any more.
+        unsafe { libc::munmap(self.base().cast(), self.len as usize) };
+    }
+}
+
+/// Zeroed memory that is backed only where it is touched.
+fn anonymous(len: u64) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let got = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            len as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if got == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(NonNull::new(got.cast()).expect("mmap does not return null without MAP_FIXED"))
+}

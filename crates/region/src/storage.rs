@@ -1,0 +1,101 @@
+//! All reading, writing and flushing of heap files and journals: one small trait, so that a simulated disk can stand
+//! behind the same code as a real one.
+//!
+//! The invariant: nothing else in the project writes or flushes a heap file or its journal.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+/// A file of bytes with an explicit flush. What was written is durable only once a later [`Storage::sync`] returned
+/// `Ok`; after a failed one nothing is known of the writes since the last good one.
+pub trait Storage: Send {
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether there are no bytes at all.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Fills `buf` from `offset`; reaching the end of the file first is `UnexpectedEof`.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all of `buf` at `offset`, extending the file where needed. On an error any part may have been written.
+    fn write_at(&mut self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Cuts or extends with zeros.
+    fn set_len(&mut self, len: u64) -> io::Result<()>;
+    /// Reserves the medium's space for `len` bytes from `offset`, extending the file: later writes there do not fail
+    /// for want of room.
+    fn allocate(&mut self, offset: u64, len: u64) -> io::Result<()>;
+    /// Gives the medium's space of a range back; it reads as zeros afterwards. May do nothing.
+    fn discard(&mut self, offset: u64, len: u64) -> io::Result<()>;
+    /// Makes everything written so far durable.
+    fn sync(&mut self) -> io::Result<()>;
+    /// The file to map; none where the bytes must be read into memory instead.
+    fn mappable(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// A file of the operating system.
+pub struct FileStorage(pub File);
+
+impl Storage for FileStorage {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn write_at(&mut self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(buf, offset)
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&mut self, offset: u64, len: u64) -> io::Result<()> {
+        // posix_fallocate and not fallocate: glibc falls back to writing where the file system has no preallocation.
+        // SAFETY: plain call on a descriptor that we own; no memory is involved.
+        let code = unsafe {
+            libc::posix_fallocate(self.0.as_raw_fd(), offset.cast_signed(), len.cast_signed())
+        };
+        if code == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(code))
+        }
+    }
+
+    fn discard(&mut self, offset: u64, len: u64) -> io::Result<()> {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: as above.
+        let code = unsafe {
+            libc::fallocate(
+                self.0.as_raw_fd(),
+                mode,
+                offset.cast_signed(),
+                len.cast_signed(),
+            )
+        };
+        if code == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        // A file system without holes keeps the space; that costs room, not correctness.
+        if error.raw_os_error() == Some(libc::EOPNOTSUPP) {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        // fdatasync: the size is flushed with it when it matters for reading the data back (POSIX).
+        self.0.sync_data()
+    }
+
+    fn mappable(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+}

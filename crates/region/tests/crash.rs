@@ -1,0 +1,129 @@
+//! The crash ladder over bare regions: random stores, growth, durable and lazy commits, aborts, checkpoints, reopening.
+
+use region::{Access, DATA_START, Durability, PAGE_BYTES, Region};
+use testkit::crash::{Effort, History, Subject, climb};
+use testkit::disk::Machine;
+use testkit::rng::Rng;
+
+struct Bytes;
+
+const RESERVE: u64 = 1 << 26;
+const UUID: [u8; 16] = [7; 16];
+
+fn open(machine: &Machine, boot: u64) -> region::Result<Region> {
+    Region::open_on(
+        machine.file(0),
+        machine.file(1),
+        Access::Writer,
+        [boot as u8; 16],
+        RESERVE,
+    )
+}
+
+fn fingerprint(region: &Region) -> u64 {
+    let bytes = region.bytes(DATA_START, region.end() - DATA_START).unwrap();
+    region::layout::checksum(bytes, region.end())
+}
+
+/// A few random stores and perhaps some growth.
+fn scribble(region: &mut Region, rng: &mut Rng) -> region::Result<()> {
+    if region.end() < DATA_START + 12 * PAGE_BYTES && rng.chance(3) {
+        let start = region.extend((1 + rng.below(2)) * PAGE_BYTES)?;
+        let text = rng.bytes(100);
+        region
+            .bytes_mut(start + rng.below(2000), 100)?
+            .copy_from_slice(&text);
+    }
+    let size = region.end() - DATA_START;
+    for _ in 0..rng.below(5) {
+        if size > 0 {
+            let value = rng.next();
+            region.put(DATA_START + rng.below(size - 8), value)?;
+        }
+    }
+    Ok(())
+}
+
+impl Subject for Bytes {
+    fn blank(&self) -> Vec<Vec<u8>> {
+        let machine = Machine::new(vec![Vec::new(), Vec::new()], 0);
+        Region::format_on(&mut *machine.file(0), &mut *machine.file(1), UUID, 0).unwrap();
+        machine.live()
+    }
+
+    fn blank_state(&self) -> u64 {
+        region::layout::checksum(&[], DATA_START)
+    }
+
+    fn work(&self, machine: &Machine, seed: u64, history: &mut History) {
+        let mut rng = Rng::new(seed);
+        for _ in 0..1 + rng.below(3) {
+            let Ok(mut region) = open(machine, 1) else {
+                return;
+            };
+            for _ in 0..1 + rng.below(5) {
+                let durability = if rng.chance(3) {
+                    Durability::Lazy
+                } else {
+                    Durability::Durable
+                };
+                let scribbled = scribble(&mut region, &mut rng);
+                if scribbled.is_err() || rng.chance(6) {
+                    if region.abort().is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                history.attempt(fingerprint(&region));
+                match region.commit(durability) {
+                    Ok(_) => history.reported(durability == Durability::Durable),
+                    // Nothing of it, or nothing known of it: a program may go back and go on, unless poisoned.
+                    Err(_) => {
+                        if region.abort().is_err() || region.commit(Durability::Lazy).is_err() {
+                            break;
+                        }
+                    }
+                }
+                if rng.chance(4) && region.flush().is_ok() {
+                    history.reported_so_far_is_durable();
+                }
+                if rng.chance(5) && region.checkpoint().is_err() {
+                    break;
+                }
+            }
+            if rng.chance(2) && region.close(Durability::Durable).is_ok() {
+                history.reported_so_far_is_durable();
+            }
+        }
+    }
+
+    fn inspect(&self, machine: &Machine, boot: u64) -> Result<u64, String> {
+        let region = open(machine, boot).map_err(|e| e.to_string())?;
+        Ok(fingerprint(&region))
+    }
+
+    fn go_on(&self, machine: &Machine, boot: u64, seed: u64) -> Result<u64, String> {
+        let mut region = open(machine, boot).map_err(|e| e.to_string())?;
+        let mut rng = Rng::new(seed);
+        let mut work = || -> region::Result<u64> {
+            scribble(&mut region, &mut rng)?;
+            region.commit(Durability::Durable)?;
+            region.flush()?;
+            Ok(fingerprint(&region))
+        };
+        let state = work().map_err(|e| e.to_string())?;
+        region
+            .close(Durability::Durable)
+            .map_err(|e| e.to_string())?;
+        Ok(state)
+    }
+}
+
+#[test]
+fn every_crash_leaves_a_committed_state() {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    let tally = climb(&Bytes, seed, Effort::from_env(60_000))
+        .unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    println!("{tally:?}");
+}
