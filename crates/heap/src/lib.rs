@@ -1,1 +1,224 @@
+//! Objects that survive: blocks, text, tables and named roots inside a [`region::Region`].
+//!
+//! A [`Heap`] is a region with an allocator and tables in it. Everything refers to everything by offset, so a heap may
+//! lie anywhere in memory. The allocator's and the tables' own bookkeeping are stores like any other: commit makes them
+//! permanent together with the data, abort and crash take them back together.
+//!
+//! The invariant: a heap file is untrusted. Whatever its bytes, every operation ends with a result or an error that names
+//! an offset; none reads or writes outside the region.
+//!
+//! ```
+//! use heap::{Cell, Heap};
+//! let mut heap = Heap::volatile()?;
+//! let words = heap.root("words")?;
+//! let slot = heap.entry(words, b"river")?;
+//! heap.cell_set_num(slot, 7.0)?;
+//! let found = heap.find(words, b"river")?.expect("just inserted");
+//! assert_eq!(heap.cell(found)?, Cell::Num(7.0));
+//! # Ok::<(), heap::Error>(())
+//! ```
 
+mod alloc;
+mod cell;
+mod check;
+pub mod layout;
+mod table;
+
+pub use cell::{Cell, Slot};
+pub use check::{Problem, Report};
+pub use region::{
+    Access, CommitStats, Durability, Error, ErrorKind, Facts, Options, Result, journal_path,
+};
+pub use table::Table;
+
+use layout::{HEADER, HEAP_MAGIC, HEAP_VERSION, header};
+use region::{DATA_START, PAGE_BYTES, Region};
+use std::path::Path;
+
+/// An open heap: a file's working copy, or anonymous memory. See the crate's documentation.
+pub struct Heap {
+    region: Region,
+    /// From the header, where it never changes.
+    hash_seed: u64,
+}
+
+impl Heap {
+    /// A heap in anonymous memory, forgotten when dropped.
+    ///
+    /// # Errors
+    /// When there is no address space.
+    pub fn volatile() -> Result<Heap> {
+        let mut heap = Heap {
+            region: Region::volatile()?,
+            hash_seed: 0,
+        };
+        heap.format()?;
+        Ok(heap)
+    }
+
+    /// Opens the heap file `path`, or makes it; see [`Options`].
+    ///
+    /// # Errors
+    /// Every way in which a file can be no heap, damaged, locked, or not ours to open has its [`ErrorKind`].
+    pub fn open(path: &Path, options: Options) -> Result<Heap> {
+        Heap::on(Region::open(path, options)?)
+    }
+
+    /// A heap on an open region: one that is empty is made a heap.
+    ///
+    /// # Errors
+    /// When the region holds no heap, or one of another version.
+    pub fn on(region: Region) -> Result<Heap> {
+        let mut heap = Heap {
+            region,
+            hash_seed: 0,
+        };
+        if heap.region.end() == DATA_START {
+            heap.format()?;
+            if heap.region.is_persistent() && !heap.region.is_snapshot() {
+                heap.region.commit(Durability::Durable)?;
+            }
+            return Ok(heap);
+        }
+        let r = &heap.region;
+        if r.get::<u64>(HEADER + header::MAGIC)? != HEAP_MAGIC {
+            return Err(r.damaged(HEADER, "the heap's header has another magic"));
+        }
+        let version: u32 = r.get(HEADER + header::VERSION)?;
+        if version != HEAP_VERSION {
+            return Err(r.damaged(
+                HEADER + header::VERSION,
+                format!("objects of format {version}, this program reads {HEAP_VERSION}"),
+            ));
+        }
+        heap.hash_seed = r.get(HEADER + header::HASH_SEED)?;
+        Ok(heap)
+    }
+
+    fn format(&mut self) -> Result<()> {
+        self.region.extend(PAGE_BYTES)?;
+        // RandomState's keys come from the operating system once a process; hashing nothing with them gives a secret.
+        let seed =
+            std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), self.region.end());
+        let r = &mut self.region;
+        r.put(HEADER + header::MAGIC, HEAP_MAGIC)?;
+        r.put(HEADER + header::VERSION, HEAP_VERSION)?;
+        r.put(HEADER + header::HASH_SEED, seed)?;
+        self.hash_seed = seed;
+        let roots = self.table_new()?;
+        self.region.put(HEADER + header::ROOTS, roots.0)
+    }
+
+    /// Whether a file stands behind this heap.
+    pub fn is_persistent(&self) -> bool {
+        self.region.is_persistent()
+    }
+
+    /// Whether this is a reader's snapshot.
+    pub fn is_snapshot(&self) -> bool {
+        self.region.is_snapshot()
+    }
+
+    /// What there is to tell about the files; none for memory.
+    pub fn facts(&self) -> Option<Facts> {
+        self.region.facts()
+    }
+
+    /// Bytes of the region in use or reserved for use.
+    pub fn end_bytes(&self) -> u64 {
+        self.region.end()
+    }
+
+    /// Usable bytes of the blocks that are handed out.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn live_bytes(&self) -> Result<u64> {
+        self.region.get(HEADER + header::LIVE_BYTES)
+    }
+
+    /// The table of all named roots: name to table.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn roots(&self) -> Result<Table> {
+        self.region.get(HEADER + header::ROOTS).map(Table)
+    }
+
+    /// The root `name`, a table; made if there is none.
+    ///
+    /// # Errors
+    /// When the heap is full or damaged.
+    pub fn root(&mut self, name: &str) -> Result<Table> {
+        if let Some(table) = self.root_find(name)? {
+            return Ok(table);
+        }
+        let table = self.table_new()?;
+        let roots = self.roots()?;
+        let slot = self.entry(roots, name.as_bytes())?;
+        self.cell_set(slot, Cell::Table(table))?;
+        Ok(table)
+    }
+
+    /// The root `name`, if there is one.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn root_find(&self, name: &str) -> Result<Option<Table>> {
+        let Some(slot) = self.find(self.roots()?, name.as_bytes())? else {
+            return Ok(None);
+        };
+        match self.cell(slot)? {
+            Cell::Table(table) => Ok(Some(table)),
+            _ => Err(self
+                .region
+                .damaged(slot.0, format!("the root \"{name}\" is no table"))),
+        }
+    }
+
+    /// Makes every change since the last commit permanent, all at once; see [`Region::commit`]. Nothing for memory.
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn commit(&mut self, durability: Durability) -> Result<CommitStats> {
+        self.region.commit(durability)
+    }
+
+    /// Waits until every commit so far is on the medium.
+    ///
+    /// # Errors
+    /// As [`Region::flush`].
+    pub fn flush(&mut self) -> Result<CommitStats> {
+        self.region.flush()
+    }
+
+    /// Back to the last commit. Every [`Table`] and [`Slot`] handed out since is void.
+    ///
+    /// # Errors
+    /// As [`Region::abort`].
+    pub fn abort(&mut self) -> Result<()> {
+        self.region.abort()
+    }
+
+    /// Gives the heap up; what was not committed is forgotten. Free space that is worth it goes back to the file system.
+    ///
+    /// # Errors
+    /// As [`Region::close`]; nothing committed is lost by an error.
+    pub fn close(mut self, durability: Durability) -> Result<CommitStats> {
+        let mut trimmed = CommitStats::default();
+        if self.is_persistent()
+            && !self.is_snapshot()
+            && durability == Durability::Durable
+            && self.has_undiscarded_zones()?
+        {
+            self.region.abort()?;
+            if self.region.checkpoint()? && self.discard_free_zones()? > 0 {
+                trimmed = self.region.commit(Durability::Durable)?;
+            }
+        }
+        let mut stats = self.region.close(durability)?;
+        stats.flushes += trimmed.flushes;
+        stats.journal_bytes += trimmed.journal_bytes;
+        Ok(stats)
+    }
+}

@@ -303,15 +303,15 @@ pub(crate) fn for_each_chunk(
     Ok(())
 }
 
+/// Ranges of the region, each with the offset of its content in the journal.
+pub(crate) type Runs = Vec<(Range<u64>, u64)>;
+
 /// What is wrong with a frame whose checksum holds.
 pub(crate) const FRAME_OUT_OF_BOUNDS: &str = "a journal frame with a run outside the heap";
 
 /// The runs of a valid frame, with their offsets in the journal; checked against the bounds of the heap. `Ok(Err)`
 /// where a run is outside of it: then somebody forged the checksum.
-pub(crate) fn runs(
-    journal: &dyn Storage,
-    frame: &Frame,
-) -> io::Result<Result<Vec<(Range<u64>, u64)>, &'static str>> {
+pub(crate) fn runs(journal: &dyn Storage, frame: &Frame) -> io::Result<Result<Runs, &'static str>> {
     let header = &frame.header;
     let table_fits = header.lines_start() <= FRAME_HEADER_BYTES as u64 + header.payload_bytes;
     let ends_fit = header.old_end <= header.new_end

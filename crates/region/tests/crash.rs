@@ -1,5 +1,7 @@
 //! The crash ladder over bare regions: random stores, growth, durable and lazy commits, aborts, checkpoints, reopening.
 
+#![allow(clippy::print_stdout)] // seeds and tallies are for people
+
 use region::{Access, DATA_START, Durability, PAGE_BYTES, Region};
 use testkit::crash::{Effort, History, Subject, climb};
 use testkit::disk::Machine;
@@ -37,7 +39,7 @@ fn scribble(region: &mut Region, rng: &mut Rng) -> region::Result<()> {
     let size = region.end() - DATA_START;
     for _ in 0..rng.below(5) {
         if size > 0 {
-            let value = rng.next();
+            let value = rng.draw();
             region.put(DATA_START + rng.below(size - 8), value)?;
         }
     }

@@ -144,7 +144,7 @@ fn climb_one(
         if !machine.is_dead() {
             tally.failed_operations += 1;
             // The process ends; another one of the same boot looks, and then the power goes.
-            after_kill(subject, &machine, &history, rng.next(), tally).map_err(|what| {
+            after_kill(subject, &machine, &history, rng.draw(), tally).map_err(|what| {
                 format!("operation {at} of {operations}, {fault:?}, then killed: {what}")
             })?;
         }
@@ -212,7 +212,7 @@ fn power_cuts(
             _ => 0,
         });
         tally.power_cuts += 1;
-        let after = Machine::new(image, rng.next());
+        let after = Machine::new(image, rng.draw());
         let found = subject
             .inspect(&after, 2)
             .map_err(|what| format!("state {state}: {what}"))?;
@@ -226,7 +226,7 @@ fn power_cuts(
             // Recovery is not the end: work on, lose power again.
             tally.went_on += 1;
             let committed = subject
-                .go_on(&after, 2, rng.next())
+                .go_on(&after, 2, rng.draw())
                 .map_err(|what| format!("state {state}, going on: {what}"))?;
             let wreck = after.wreck();
             let image = wreck.image(|versions| rng.below(versions as u64 + 1) as usize);

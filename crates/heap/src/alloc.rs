@@ -1,0 +1,835 @@
+//! The allocator: blocks inside a region.
+//!
+//! Small blocks come from pages of one size class ("slabs"), larger ones from runs of pages, the largest from extents of
+//! zones. All metadata lies in descriptors apart from the blocks and is stored to like everything else, so a crash or an
+//! abort rolls it back together with the data: there is nothing to repair and nothing leaks.
+//!
+//! The invariant: a block that was handed out is marked as used in exactly one place (a bit of its slab's bitmap, its
+//! run's first descriptor, or its zone), and every offset that is read back is checked before it is followed.
+
+use crate::layout::{
+    BITMAP_WORDS, CLASSES, DESCRIPTOR_BYTES, HEADER, PAGE_FREE, PAGE_RUN, PAGE_RUN_TAIL, PAGE_SLAB,
+    RUN_PAGES_MAX, SLAB_BYTES_MAX, ZONE_BYTES, ZONE_FREE, ZONE_LARGE, ZONE_PAGES, ZONE_SMALL,
+    ZONES_START, header, page, zone,
+};
+use crate::{Heap, Result};
+use region::{PAGE_BYTES, Region};
+
+/// How many zones are looked at for a run of pages before a new one is begun.
+const ZONES_TRIED: u32 = 8;
+
+/// Class of each size, by size / 8 rounded up.
+const CLASS_OF: [u8; SLAB_BYTES_MAX as usize / 8 + 1] = {
+    let mut table = [0; SLAB_BYTES_MAX as usize / 8 + 1];
+    let mut i = 0;
+    let mut class = 0;
+    while i < table.len() {
+        while (CLASSES[class] as usize) < i * 8 {
+            class += 1;
+        }
+        table[i] = class as u8;
+        i += 1;
+    }
+    table
+};
+
+/// The smallest class of at least `size` bytes whose blocks are aligned to 16.
+const CLASS16_OF: [u8; SLAB_BYTES_MAX as usize / 8 + 1] = {
+    let mut table = CLASS_OF;
+    let mut i = 0;
+    while i < table.len() {
+        let mut class = table[i] as usize;
+        while !CLASSES[class].is_multiple_of(16) {
+            class += 1;
+        }
+        table[i] = class as u8;
+        i += 1;
+    }
+    table
+};
+
+fn zone_start(index: u32) -> u64 {
+    ZONES_START + u64::from(index) * ZONE_BYTES
+}
+
+fn zone_of(offset: u64) -> u32 {
+    ((offset - ZONES_START) / ZONE_BYTES) as u32
+}
+
+/// Descriptor of the page that `offset` lies in.
+fn descriptor(offset: u64) -> u64 {
+    let within = (offset - ZONES_START) % ZONE_BYTES;
+    offset - within + within / PAGE_BYTES * DESCRIPTOR_BYTES
+}
+
+/// What a block is, as far as the allocator knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) start: u64,
+    /// Usable bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Heap {
+    /// A block of at least `size` bytes, aligned to 8 (or to 16 if `align16`). Its content is arbitrary.
+    pub(crate) fn alloc(&mut self, size: u64, align16: bool) -> Result<u64> {
+        let (offset, bytes) = if size <= SLAB_BYTES_MAX {
+            let table = if align16 { &CLASS16_OF } else { &CLASS_OF };
+            let class = table[size.div_ceil(8) as usize];
+            (
+                self.alloc_small(class)?,
+                u64::from(CLASSES[usize::from(class)]),
+            )
+        } else {
+            let pages = size.div_ceil(PAGE_BYTES);
+            if pages <= RUN_PAGES_MAX {
+                (self.alloc_run(pages)?, pages * PAGE_BYTES)
+            } else {
+                self.alloc_large(size)?
+            }
+        };
+        self.count_live(1, bytes.cast_signed())?;
+        Ok(offset)
+    }
+
+    fn count_live(&mut self, blocks: i64, bytes: i64) -> Result<()> {
+        let r = &mut self.region;
+        let old: u64 = r.get(HEADER + header::LIVE_BLOCKS)?;
+        r.put(
+            HEADER + header::LIVE_BLOCKS,
+            old.wrapping_add_signed(blocks),
+        )?;
+        let old: u64 = r.get(HEADER + header::LIVE_BYTES)?;
+        r.put(HEADER + header::LIVE_BYTES, old.wrapping_add_signed(bytes))
+    }
+
+    #[inline]
+    fn alloc_small(&mut self, class: u8) -> Result<u64> {
+        let head = HEADER + header::CLASS_HEADS + 4 * u64::from(class);
+        let first: u32 = self.region.get(head)?;
+        let start = match first {
+            0 => self.new_slab(class)?,
+            n => self.page_start(n)?,
+        };
+        let desc = descriptor(start);
+        let r = &mut self.region;
+        if r.get::<u8>(desc + page::KIND)? != PAGE_SLAB || r.get::<u8>(desc + page::CLASS)? != class
+        {
+            return Err(r.damaged(
+                desc,
+                "a page in a list of free blocks is not of that size class",
+            ));
+        }
+        for word in 0..BITMAP_WORDS {
+            let at = desc + page::FREE_BLOCKS + word * 8;
+            let free: u64 = r.get(at)?;
+            if free != 0 {
+                let bit = u64::from(free.trailing_zeros());
+                r.put(at, free & (free - 1))?;
+                let left = r.get::<u16>(desc + page::FREE_COUNT)?.wrapping_sub(1);
+                r.put(desc + page::FREE_COUNT, left)?;
+                if left == 0 {
+                    let next: u32 = r.get(desc + page::NEXT)?;
+                    self.unlink_page(desc, class, next, 0)?;
+                }
+                let size = u64::from(CLASSES[usize::from(class)]);
+                let block = start + (word * 64 + bit) * size;
+                if (word * 64 + bit + 1) * size > PAGE_BYTES {
+                    return Err(self.region.damaged(desc, "a free block beyond its page"));
+                }
+                return Ok(block);
+            }
+        }
+        Err(self
+            .region
+            .damaged(desc, "a page in a list of free blocks has none"))
+    }
+
+    /// Offset of page number `n - 1`, as it stands in lists.
+    fn page_start(&self, n: u32) -> Result<u64> {
+        let offset = u64::from(n - 1) * PAGE_BYTES;
+        if offset < ZONES_START
+            || offset + PAGE_BYTES > self.region.end()
+            || (offset - ZONES_START).is_multiple_of(ZONE_BYTES)
+        {
+            return Err(self
+                .region
+                .damaged(offset, "a list of free blocks leads outside the zones"));
+        }
+        Ok(offset)
+    }
+
+    /// A fresh page of the class, first in its list.
+    #[cold]
+    fn new_slab(&mut self, class: u8) -> Result<u64> {
+        let start = self.alloc_run(1)?;
+        let desc = descriptor(start);
+        let blocks = PAGE_BYTES / u64::from(CLASSES[usize::from(class)]);
+        let r = &mut self.region;
+        r.put(desc + page::KIND, PAGE_SLAB)?;
+        r.put(desc + page::CLASS, class)?;
+        r.put(desc + page::FREE_COUNT, blocks as u16)?;
+        for word in 0..BITMAP_WORDS {
+            let bits = blocks.saturating_sub(word * 64).min(64);
+            let mask = if bits == 64 {
+                u64::MAX
+            } else {
+                (1 << bits) - 1
+            };
+            r.put(desc + page::FREE_BLOCKS + word * 8, mask)?;
+        }
+        self.link_page(start, desc, class)?;
+        Ok(start)
+    }
+
+    fn link_page(&mut self, start: u64, desc: u64, class: u8) -> Result<()> {
+        let head = HEADER + header::CLASS_HEADS + 4 * u64::from(class);
+        let number = (start / PAGE_BYTES) as u32 + 1;
+        let old: u32 = self.region.get(head)?;
+        if old != 0 {
+            let old_desc = descriptor(self.page_start(old)?);
+            self.region.put(old_desc + page::PREV, number)?;
+        }
+        let r = &mut self.region;
+        r.put(desc + page::NEXT, old)?;
+        r.put(desc + page::PREV, 0u32)?;
+        r.put(head, number)
+    }
+
+    fn unlink_page(&mut self, desc: u64, class: u8, next: u32, prev: u32) -> Result<()> {
+        if next != 0 {
+            let at = descriptor(self.page_start(next)?);
+            self.region.put(at + page::PREV, prev)?;
+        }
+        let at = match prev {
+            0 => HEADER + header::CLASS_HEADS + 4 * u64::from(class),
+            n => descriptor(self.page_start(n)?) + page::NEXT,
+        };
+        let r = &mut self.region;
+        r.put(at, next)?;
+        r.put(desc + page::NEXT, 0u32)?;
+        r.put(desc + page::PREV, 0u32)
+    }
+
+    /// `pages` adjacent pages of a small zone.
+    fn alloc_run(&mut self, pages: u64) -> Result<u64> {
+        let mut index: u32 = self.region.get(HEADER + header::PARTIAL_ZONES)?;
+        for _ in 0..ZONES_TRIED {
+            if index == 0 {
+                break;
+            }
+            let start = self.small_zone(index - 1)?;
+            let free: u64 = self.region.get(start + zone::FREE_PAGES)?;
+            if let Some(first) = find_run(free, pages) {
+                return self.take_run(start, free, first, pages);
+            }
+            index = self.region.get(start + zone::NEXT)?;
+        }
+        let (start, free) = self.grow(pages)?;
+        let first = find_run(free, pages).expect("grow makes room for the run");
+        self.take_run(start, free, first, pages)
+    }
+
+    /// Start of zone `index`, which must be a small one.
+    fn small_zone(&self, index: u32) -> Result<u64> {
+        let start = zone_start(index);
+        if self.region.get::<u32>(start + zone::KIND)? != ZONE_SMALL {
+            return Err(self.region.damaged(
+                start,
+                "a list of zones with free pages leads to another kind of zone",
+            ));
+        }
+        Ok(start)
+    }
+
+    fn take_run(&mut self, start: u64, free: u64, first: u64, pages: u64) -> Result<u64> {
+        let left = free & !run_mask(first, pages);
+        self.region.put(start + zone::FREE_PAGES, left)?;
+        if left == 0 {
+            self.unlink_zone(start, header::PARTIAL_ZONES)?;
+        }
+        for i in first..first + pages {
+            let desc = start + i * DESCRIPTOR_BYTES;
+            self.region.put(
+                desc + page::KIND,
+                if i == first { PAGE_RUN } else { PAGE_RUN_TAIL },
+            )?;
+        }
+        self.region.put(
+            start + first * DESCRIPTOR_BYTES + page::RUN_PAGES,
+            pages as u16,
+        )?;
+        Ok(start + first * PAGE_BYTES)
+    }
+
+    /// A zone with room for a run of `pages`: the last one made longer, a freed one, or a new one.
+    #[cold]
+    fn grow(&mut self, pages: u64) -> Result<(u64, u64)> {
+        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        // In small heaps by little, in large ones by whole zones.
+        let step = (self.region.end() / PAGE_BYTES / 4).clamp(4, ZONE_PAGES);
+        if zones > 0 && self.region.end() > zone_start(zones - 1) + PAGE_BYTES {
+            let start = zone_start(zones - 1);
+            let present = (self.region.end() - start) / PAGE_BYTES;
+            if present < ZONE_PAGES && self.region.get::<u32>(start + zone::KIND)? == ZONE_SMALL {
+                let free: u64 = self.region.get(start + zone::FREE_PAGES)?;
+                let add = (ZONE_PAGES - present).min(step.max(pages));
+                if find_run(free | run_mask(present, add), pages).is_some() {
+                    self.region.extend(add * PAGE_BYTES)?;
+                    let grown = free | run_mask(present, add);
+                    self.region.put(start + zone::FREE_PAGES, grown)?;
+                    self.region
+                        .put(start + zone::PRESENT, (present + add) as u32)?;
+                    if free == 0 {
+                        self.link_zone(start, header::PARTIAL_ZONES)?;
+                    }
+                    return Ok((start, grown));
+                }
+            }
+        }
+        if let Some(start) = self.take_free_zones(1)? {
+            return self.begin_small(start, ZONE_PAGES);
+        }
+        self.complete_last_zone()?;
+        let present = step.max(pages + 1);
+        let start = self.region.extend(present * PAGE_BYTES)?;
+        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        self.region.put(HEADER + header::ZONE_COUNT, zones + 1)?;
+        self.begin_small(start, present)
+    }
+
+    fn begin_small(&mut self, start: u64, present: u64) -> Result<(u64, u64)> {
+        let free = run_mask(1, present - 1);
+        self.region.bytes_mut(start, PAGE_BYTES)?.fill(0);
+        let r = &mut self.region;
+        r.put(start + zone::KIND, ZONE_SMALL)?;
+        r.put(start + zone::SPAN, 1u32)?;
+        r.put(start + zone::FREE_PAGES, free)?;
+        r.put(start + zone::PRESENT, present as u32)?;
+        self.link_zone(start, header::PARTIAL_ZONES)?;
+        Ok((start, free))
+    }
+
+    /// Extends the last zone to its full length, so that another can follow.
+    fn complete_last_zone(&mut self) -> Result<()> {
+        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        if zones == 0 {
+            return Ok(());
+        }
+        let start = zone_start(zones - 1);
+        let full_end = start + ZONE_BYTES;
+        let present = self.region.end().saturating_sub(start) / PAGE_BYTES;
+        if self.region.end() >= full_end {
+            return Ok(());
+        }
+        self.region.extend(full_end - self.region.end())?;
+        // Only a small zone can be short.
+        self.small_zone(zones - 1)?;
+        let free: u64 = self.region.get(start + zone::FREE_PAGES)?;
+        self.region.put(
+            start + zone::FREE_PAGES,
+            free | run_mask(present, ZONE_PAGES - present),
+        )?;
+        self.region.put(start + zone::PRESENT, ZONE_PAGES as u32)?;
+        if free == 0 {
+            self.link_zone(start, header::PARTIAL_ZONES)?;
+        }
+        Ok(())
+    }
+
+    /// An extent of whole zones; its block starts behind the first zone's descriptors.
+    fn alloc_large(&mut self, size: u64) -> Result<(u64, u64)> {
+        let span = size
+            .checked_add(PAGE_BYTES)
+            .map_or(u64::MAX, |n| n.div_ceil(ZONE_BYTES));
+        let Ok(span) = u32::try_from(span) else {
+            return Err(region::ErrorKind::Full {
+                path: "(heap)".into(),
+                limit_bytes: self.region.end(),
+                wanted_bytes: size,
+            }
+            .into());
+        };
+        let start = match self.take_free_zones(span)? {
+            Some(start) => start,
+            None => {
+                self.complete_last_zone()?;
+                let start = self.region.extend(u64::from(span) * ZONE_BYTES)?;
+                let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+                self.region.put(HEADER + header::ZONE_COUNT, zones + span)?;
+                start
+            }
+        };
+        let r = &mut self.region;
+        r.put(start + zone::KIND, ZONE_LARGE)?;
+        r.put(start + zone::NEXT, 0u32)?;
+        r.put(start + zone::PREV, 0u32)?;
+        r.put(start + zone::SPAN, span)?;
+        r.put(start + zone::BYTES, size)?;
+        Ok((
+            start + PAGE_BYTES,
+            u64::from(span) * ZONE_BYTES - PAGE_BYTES,
+        ))
+    }
+
+    /// Takes `span` adjacent zones out of the free runs, first fit; joins neighbours when nothing fits but might.
+    fn take_free_zones(&mut self, span: u32) -> Result<Option<u64>> {
+        let free: u64 = self.region.get(HEADER + header::FREE_ZONES)?;
+        if free < u64::from(span) {
+            return Ok(None);
+        }
+        for joined in [false, true] {
+            if joined && !self.join_free_runs()? {
+                break;
+            }
+            let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+            let mut index: u32 = self.region.get(HEADER + header::FREE_RUNS)?;
+            for _ in 0..=zones {
+                if index == 0 {
+                    break;
+                }
+                let start = zone_start(index - 1);
+                let (kind, have): (u32, u32) = (
+                    self.region.get(start + zone::KIND)?,
+                    self.region.get(start + zone::SPAN)?,
+                );
+                if kind != ZONE_FREE || index > zones || have > zones - (index - 1) {
+                    return Err(self
+                        .region
+                        .damaged(start, "a list of free zones leads to one that is not free"));
+                }
+                if have >= span {
+                    self.unlink_zone(start, header::FREE_RUNS)?;
+                    self.region
+                        .put(HEADER + header::FREE_ZONES, free - u64::from(span))?;
+                    if have > span {
+                        let rest = start + u64::from(span) * ZONE_BYTES;
+                        let discarded: u32 = self.region.get(start + zone::DISCARDED)?;
+                        self.begin_free(rest, have - span, discarded)?;
+                    }
+                    return Ok(Some(start));
+                }
+                index = self.region.get(start + zone::NEXT)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn begin_free(&mut self, start: u64, span: u32, discarded: u32) -> Result<()> {
+        let r = &mut self.region;
+        r.put(start + zone::KIND, ZONE_FREE)?;
+        r.put(start + zone::SPAN, span)?;
+        r.put(start + zone::DISCARDED, discarded)?;
+        self.link_zone(start, header::FREE_RUNS)
+    }
+
+    /// Joins adjacent free runs; true if any were.
+    fn join_free_runs(&mut self) -> Result<bool> {
+        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        let mut any = false;
+        let mut index = 0;
+        let mut before: Option<u64> = None;
+        while index < zones {
+            let start = zone_start(index);
+            let span = self.zone_span(index, zones)?;
+            if self.region.get::<u32>(start + zone::KIND)? == ZONE_FREE {
+                if let Some(first) = before {
+                    self.unlink_zone(start, header::FREE_RUNS)?;
+                    let have: u32 = self.region.get(first + zone::SPAN)?;
+                    self.region
+                        .put(first + zone::SPAN, have.saturating_add(span))?;
+                    self.region.put(first + zone::DISCARDED, 0u32)?;
+                    any = true;
+                } else {
+                    before = Some(start);
+                }
+            } else {
+                before = None;
+            }
+            index += span;
+        }
+        Ok(any)
+    }
+
+    /// Zones that the extent or run at `index` takes.
+    pub(crate) fn zone_span(&self, index: u32, zones: u32) -> Result<u32> {
+        let start = zone_start(index);
+        let span: u32 = self.region.get(start + zone::SPAN)?;
+        if span == 0 || span > zones - index {
+            return Err(self
+                .region
+                .damaged(start, "a zone that extends beyond the heap"));
+        }
+        Ok(span)
+    }
+
+    fn link_zone(&mut self, start: u64, list: u64) -> Result<()> {
+        let number = zone_of(start) + 1;
+        let old: u32 = self.region.get(HEADER + list)?;
+        if old != 0 {
+            self.region.put(zone_start(old - 1) + zone::PREV, number)?;
+        }
+        let r = &mut self.region;
+        r.put(start + zone::NEXT, old)?;
+        r.put(start + zone::PREV, 0u32)?;
+        r.put(HEADER + list, number)
+    }
+
+    fn unlink_zone(&mut self, start: u64, list: u64) -> Result<()> {
+        let r = &mut self.region;
+        let next: u32 = r.get(start + zone::NEXT)?;
+        let prev: u32 = r.get(start + zone::PREV)?;
+        if next != 0 {
+            r.put(zone_start(next - 1) + zone::PREV, prev)?;
+        }
+        let at = if prev == 0 {
+            HEADER + list
+        } else {
+            zone_start(prev - 1) + zone::NEXT
+        };
+        r.put(at, next)?;
+        r.put(start + zone::NEXT, 0u32)?;
+        r.put(start + zone::PREV, 0u32)
+    }
+
+    /// The block that `offset` lies in, if it is handed out.
+    ///
+    /// # Errors
+    /// When it is not: a wild or doubly freed offset in a damaged heap.
+    pub(crate) fn block_at(&self, offset: u64) -> Result<Block> {
+        let r = &self.region;
+        if offset < ZONES_START || offset >= r.end() {
+            return Err(r.damaged(offset, "a block outside the zones"));
+        }
+        let start = zone_start(zone_of(offset));
+        match r.get::<u32>(start + zone::KIND)? {
+            ZONE_LARGE if offset == start + PAGE_BYTES => {
+                let span: u32 = r.get(start + zone::SPAN)?;
+                Ok(Block {
+                    start: offset,
+                    bytes: (u64::from(span) * ZONE_BYTES).saturating_sub(PAGE_BYTES),
+                })
+            }
+            ZONE_SMALL => {
+                let desc = descriptor(offset);
+                let page_start = start + (offset - start) / PAGE_BYTES * PAGE_BYTES;
+                match r.get::<u8>(desc + page::KIND)? {
+                    PAGE_SLAB if page_start > start => {
+                        let class = r.get::<u8>(desc + page::CLASS)?;
+                        let Some(&size) = CLASSES.get(usize::from(class)) else {
+                            return Err(r.damaged(desc, "a page of an unknown size class"));
+                        };
+                        let index = (offset - page_start) / u64::from(size);
+                        let free: u64 = r.get(desc + page::FREE_BLOCKS + index / 64 * 8)?;
+                        if free >> (index % 64) & 1 == 1 {
+                            return Err(r.damaged(offset, "a block that is free is in use"));
+                        }
+                        Ok(Block {
+                            start: page_start + index * u64::from(size),
+                            bytes: u64::from(size),
+                        })
+                    }
+                    PAGE_RUN if page_start > start => {
+                        let pages: u16 = r.get(desc + page::RUN_PAGES)?;
+                        Ok(Block {
+                            start: page_start,
+                            bytes: u64::from(pages) * PAGE_BYTES,
+                        })
+                    }
+                    _ => Err(r.damaged(offset, "a block in a page that is not in use")),
+                }
+            }
+            _ => Err(r.damaged(offset, "a block in a zone that is not in use")),
+        }
+    }
+
+    /// Gives a block back; `offset` is what [`Heap::alloc`] returned.
+    pub(crate) fn free(&mut self, offset: u64) -> Result<()> {
+        let block = self.block_at(offset)?;
+        if block.start != offset {
+            return Err(self
+                .region
+                .damaged(offset, "a block is freed in its middle"));
+        }
+        let start = zone_start(zone_of(offset));
+        let desc = descriptor(offset);
+        if self.region.get::<u32>(start + zone::KIND)? == ZONE_LARGE {
+            let span = self.region.get::<u32>(start + zone::SPAN)?;
+            self.free_zones(start, span)?;
+        } else if self.region.get::<u8>(desc + page::KIND)? == PAGE_SLAB {
+            self.free_small(offset, desc)?;
+        } else {
+            self.free_run(offset, block.bytes / PAGE_BYTES)?;
+        }
+        self.count_live(-1, -(block.bytes.cast_signed()))
+    }
+
+    fn free_small(&mut self, offset: u64, desc: u64) -> Result<()> {
+        let class: u8 = self.region.get(desc + page::CLASS)?;
+        let size = u64::from(CLASSES[usize::from(class)]); // checked by block_at
+        let page_start = offset / PAGE_BYTES * PAGE_BYTES;
+        let index = (offset - page_start) / size;
+        let at = desc + page::FREE_BLOCKS + index / 64 * 8;
+        let r = &mut self.region;
+        let free: u64 = r.get(at)?;
+        r.put(at, free | 1 << (index % 64))?;
+        let count = r.get::<u16>(desc + page::FREE_COUNT)?.wrapping_add(1);
+        r.put(desc + page::FREE_COUNT, count)?;
+        if u64::from(count) == PAGE_BYTES / size {
+            if count > 1 {
+                let (next, prev) = (r.get(desc + page::NEXT)?, r.get(desc + page::PREV)?);
+                self.unlink_page(desc, class, next, prev)?;
+            }
+            self.free_run(page_start, 1)
+        } else if count == 1 {
+            self.link_page(page_start, desc, class)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn free_run(&mut self, offset: u64, pages: u64) -> Result<()> {
+        let start = zone_start(zone_of(offset));
+        let first = (offset - start) / PAGE_BYTES;
+        if pages == 0 || first + pages > ZONE_PAGES {
+            return Err(self
+                .region
+                .damaged(offset, "a run of pages beyond its zone"));
+        }
+        for i in first..first + pages {
+            self.region
+                .put(start + i * DESCRIPTOR_BYTES + page::KIND, PAGE_FREE)?;
+        }
+        let r = &mut self.region;
+        let free: u64 = r.get(start + zone::FREE_PAGES)?;
+        let grown = free | run_mask(first, pages);
+        r.put(start + zone::FREE_PAGES, grown)?;
+        let present: u32 = r.get(start + zone::PRESENT)?;
+        if u64::from(present) == ZONE_PAGES && grown == run_mask(1, ZONE_PAGES - 1) {
+            if free != 0 {
+                self.unlink_zone(start, header::PARTIAL_ZONES)?;
+            }
+            self.free_zones(start, 1)
+        } else if free == 0 {
+            self.link_zone(start, header::PARTIAL_ZONES)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn free_zones(&mut self, start: u64, span: u32) -> Result<()> {
+        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        if span == 0 || zone_of(start) >= zones || span > zones - zone_of(start) {
+            return Err(self.region.damaged(start, "an extent beyond the heap"));
+        }
+        let free: u64 = self.region.get(HEADER + header::FREE_ZONES)?;
+        self.region.put(
+            HEADER + header::FREE_ZONES,
+            free.saturating_add(u64::from(span)),
+        )?;
+        self.begin_free(start, span, 0)
+    }
+
+    /// Gives the medium's space of free zones back, as far as it is known to be free in the last commit too. Returns the
+    /// bytes. The working copy must be committed and the region checkpointed.
+    pub(crate) fn discard_free_zones(&mut self) -> Result<u64> {
+        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        let mut given = 0;
+        let mut index = 0;
+        let mut done = Vec::new();
+        while index < zones {
+            let start = zone_start(index);
+            let span = self.zone_span(index, zones)?;
+            let is_free = self.region.get::<u32>(start + zone::KIND)? == ZONE_FREE;
+            if is_free && self.region.get::<u32>(start + zone::DISCARDED)? == 0 {
+                let bytes = u64::from(span) * ZONE_BYTES - PAGE_BYTES;
+                if !self.region.discard(start + PAGE_BYTES, bytes)? {
+                    break;
+                }
+                given += bytes;
+                done.push(start);
+            }
+            index += span;
+        }
+        for start in done {
+            self.region.put(start + zone::DISCARDED, 1u32)?;
+        }
+        Ok(given)
+    }
+
+    /// The pages in the list of a class, for the check.
+    pub(crate) fn walk_class_list(&self, class: usize) -> Result<Vec<u32>> {
+        let mut pages = Vec::new();
+        let mut number: u32 = self
+            .region
+            .get(HEADER + header::CLASS_HEADS + 4 * class as u64)?;
+        let mut prev = 0;
+        while number != 0 {
+            let desc = descriptor(self.page_start(number)?);
+            let r = &self.region;
+            let fits = r.get::<u8>(desc + page::KIND)? == PAGE_SLAB
+                && usize::from(r.get::<u8>(desc + page::CLASS)?) == class
+                && r.get::<u16>(desc + page::FREE_COUNT)? > 0
+                && r.get::<u32>(desc + page::PREV)? == prev;
+            if !fits || pages.len() as u64 > r.end() / PAGE_BYTES {
+                return Err(r.damaged(
+                    desc,
+                    "a list of free blocks that leads to a page that does not belong there",
+                ));
+            }
+            pages.push(number);
+            prev = number;
+            number = r.get(desc + page::NEXT)?;
+        }
+        Ok(pages)
+    }
+
+    /// Whether there is anything for [`Heap::discard_free_zones`]: looks at the first free runs only, which are those
+    /// freed last.
+    pub(crate) fn has_undiscarded_zones(&self) -> Result<bool> {
+        let mut index: u32 = self.region.get(HEADER + header::FREE_RUNS)?;
+        for _ in 0..ZONES_TRIED {
+            if index == 0 {
+                break;
+            }
+            let start = zone_start(index - 1);
+            if self.region.get::<u32>(start + zone::DISCARDED)? == 0 {
+                return Ok(true);
+            }
+            index = self.region.get(start + zone::NEXT)?;
+        }
+        Ok(false)
+    }
+}
+
+/// `count` ones from bit `first` on.
+fn run_mask(first: u64, count: u64) -> u64 {
+    let ones = if count >= 64 {
+        u64::MAX
+    } else {
+        (1 << count) - 1
+    };
+    ones << first
+}
+
+/// The first of `count` adjacent ones.
+fn find_run(bits: u64, count: u64) -> Option<u64> {
+    let mut starts = bits;
+    let mut have = 1;
+    while have < count {
+        let step = have.min(count - have);
+        starts &= starts >> step;
+        have += step;
+    }
+    (starts != 0).then(|| u64::from(starts.trailing_zeros()))
+}
+
+/// What the allocator's own metadata says is handed out, for the check: every block, by a walk over the zones.
+pub(crate) fn walk_blocks(
+    region: &Region,
+    visit: &mut dyn FnMut(Block) -> Result<()>,
+) -> Result<u64> {
+    let zones: u32 = region.get(HEADER + header::ZONE_COUNT)?;
+    let mut free_zones = 0;
+    let mut index = 0;
+    while index < zones {
+        let start = zone_start(index);
+        let span: u32 = region.get(start + zone::SPAN)?;
+        if span == 0 || span > zones - index {
+            return Err(region.damaged(start, "a zone that extends beyond the heap"));
+        }
+        match region.get::<u32>(start + zone::KIND)? {
+            ZONE_LARGE => visit(Block {
+                start: start + PAGE_BYTES,
+                bytes: u64::from(span) * ZONE_BYTES - PAGE_BYTES,
+            })?,
+            ZONE_FREE => free_zones += u64::from(span),
+            ZONE_SMALL if span == 1 => walk_small_zone(region, start, visit)?,
+            _ => return Err(region.damaged(start, "a zone of an unknown kind")),
+        }
+        index += span;
+    }
+    Ok(free_zones)
+}
+
+fn walk_small_zone(
+    region: &Region,
+    start: u64,
+    visit: &mut dyn FnMut(Block) -> Result<()>,
+) -> Result<()> {
+    let free: u64 = region.get(start + zone::FREE_PAGES)?;
+    let present = u64::from(region.get::<u32>(start + zone::PRESENT)?);
+    let room = (region.end() - start) / PAGE_BYTES;
+    if present == 0 || present > ZONE_PAGES.min(room) || free & !run_mask(1, present - 1) != 0 {
+        return Err(region.damaged(start, "a zone whose map of free pages cannot be"));
+    }
+    let mut i = 1;
+    while i < present {
+        let desc = start + i * DESCRIPTOR_BYTES;
+        let page_start = start + i * PAGE_BYTES;
+        let is_free = free >> i & 1 == 1;
+        let mut pages = 1;
+        match region.get::<u8>(desc + page::KIND)? {
+            PAGE_FREE if is_free => {}
+            PAGE_SLAB if !is_free => {
+                let class: u8 = region.get(desc + page::CLASS)?;
+                let Some(&size) = CLASSES.get(usize::from(class)) else {
+                    return Err(region.damaged(desc, "a page of an unknown size class"));
+                };
+                let (size, mut count) = (u64::from(size), 0);
+                for block in 0..PAGE_BYTES / size {
+                    let word: u64 = region.get(desc + page::FREE_BLOCKS + block / 64 * 8)?;
+                    if word >> (block % 64) & 1 == 1 {
+                        count += 1;
+                    } else {
+                        visit(Block {
+                            start: page_start + block * size,
+                            bytes: size,
+                        })?;
+                    }
+                }
+                if region.get::<u16>(desc + page::FREE_COUNT)? != count {
+                    return Err(
+                        region.damaged(desc, "a page whose count of free blocks does not hold")
+                    );
+                }
+            }
+            PAGE_RUN if !is_free => {
+                pages = u64::from(region.get::<u16>(desc + page::RUN_PAGES)?);
+                if pages == 0 || i + pages > present || free & run_mask(i, pages) != 0 {
+                    return Err(region.damaged(desc, "a run of pages that cannot be"));
+                }
+                visit(Block {
+                    start: page_start,
+                    bytes: pages * PAGE_BYTES,
+                })?;
+            }
+            _ => return Err(region.damaged(desc, "a page whose kind does not fit its zone's map")),
+        }
+        i += pages;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_where_they_are() {
+        assert_eq!(find_run(0, 1), None);
+        assert_eq!(find_run(0b1011_0110, 2), Some(1));
+        assert_eq!(find_run(0b1111_0110, 4), Some(4));
+        assert_eq!(find_run(0b1111_0110, 5), None);
+        assert_eq!(find_run(u64::MAX << 1, 63), Some(1));
+    }
+
+    #[test]
+    fn classes_fit() {
+        for size in 0..=SLAB_BYTES_MAX {
+            let at = size.div_ceil(8) as usize;
+            assert!(u64::from(CLASSES[usize::from(CLASS_OF[at])]) >= size);
+            assert!(CLASSES[usize::from(CLASS16_OF[at])].is_multiple_of(16));
+        }
+    }
+}

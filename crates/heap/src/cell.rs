@@ -1,0 +1,347 @@
+//! Cells: how keys and values lie in the 16 bytes that a table's entry has for each.
+//!
+//! Text of up to 15 bytes lies in the cell itself, zero-padded, so that two inline keys are equal if and only if their
+//! 16 bytes are; longer text is a block of its own ("blob").
+
+use crate::layout::{
+    BLOB_LEN_MASK, INLINE_BYTES_MAX, KEY_BLOB, TEXT_BYTES_MAX, VALUE_BLOB, VALUE_BLOB_MAYBE_NUM,
+    VALUE_INLINE, VALUE_INLINE_MAYBE_NUM, VALUE_NUM, VALUE_TABLE, VALUE_UNINIT,
+};
+use crate::table::Table;
+use crate::{Heap, Result};
+use region::ErrorKind;
+
+/// A value as it is seen in place, or handed in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Cell<'a> {
+    /// Made by being referred to, and never assigned.
+    Uninit,
+    Num(f64),
+    /// `maybe_num`: came from input, so that it counts as a number where it looks like one (AWK's "strnum").
+    Str {
+        bytes: &'a [u8],
+        maybe_num: bool,
+    },
+    /// A table inside: an array of arrays, or a root.
+    Table(Table),
+}
+
+/// Where a value cell lies. Valid until the next insertion, removal or clear in its table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot(pub(crate) u64);
+
+/// The two words of a key cell; the tag is the highest byte of the second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KeyWords(pub(crate) u64, pub(crate) u64);
+
+fn word(bytes: &[u8]) -> u64 {
+    let mut raw = [0; 8];
+    raw.copy_from_slice(&bytes[..8]);
+    u64::from_le_bytes(raw)
+}
+
+fn half(bytes: &[u8]) -> u64 {
+    let mut raw = [0; 4];
+    raw.copy_from_slice(&bytes[..4]);
+    u64::from(u32::from_le_bytes(raw))
+}
+
+/// The words of up to 15 bytes of text with `tag` on top. Overlapping loads instead of a copy of variable length: this is
+/// the first step of every `a[k]`.
+#[inline(always)]
+pub(crate) fn inline_words(text: &[u8], tag: u8) -> (u64, u64) {
+    let len = text.len();
+    let top = u64::from(tag) << 56;
+    if len >= 8 {
+        // len 8 gives a shift by 64, which must clear.
+        let high = word(&text[len - 8..]);
+        let shift = 8 * (16 - len) as u32;
+        (
+            word(text),
+            if shift == 64 { 0 } else { high >> shift } | top,
+        )
+    } else if len >= 4 {
+        (half(text) | half(&text[len - 4..]) << (8 * (len - 4)), top)
+    } else if len > 0 {
+        // 1..=3 bytes: first, middle, last (they may coincide).
+        let (first, middle, last) = (
+            u64::from(text[0]),
+            u64::from(text[len / 2]),
+            u64::from(text[len - 1]),
+        );
+        (
+            first | middle << (8 * (len / 2)) | last << (8 * (len - 1)),
+            top,
+        )
+    } else {
+        (0, top)
+    }
+}
+
+/// The key cell of an integer's decimal text, without the text.
+#[inline]
+pub(crate) fn integer_words(n: i64) -> Option<KeyWords> {
+    const LIMIT: u64 = 100_000_000_000_000; // 14 digits and a sign are inline
+    let mut rest = n.unsigned_abs();
+    if rest >= LIMIT {
+        return None;
+    }
+    let mut packed: u128 = 0;
+    let mut len = 0;
+    loop {
+        packed = (packed << 8) | (u128::from(b'0') + u128::from(rest % 10));
+        len += 1;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        packed = packed << 8 | u128::from(b'-');
+        len += 1;
+    }
+    Some(KeyWords(packed as u64, (packed >> 64) as u64 | len << 56))
+}
+
+impl KeyWords {
+    /// None for text that is too long to be inline.
+    #[inline(always)]
+    pub(crate) fn inline(text: &[u8]) -> Option<KeyWords> {
+        (text.len() <= INLINE_BYTES_MAX).then(|| {
+            let (low, high) = inline_words(text, text.len() as u8);
+            KeyWords(low, high)
+        })
+    }
+
+    pub(crate) fn tag(self) -> u8 {
+        (self.1 >> 56) as u8
+    }
+
+    pub(crate) fn is_blob(self) -> bool {
+        self.tag() == KEY_BLOB
+    }
+
+    /// Offset and length of a blob key.
+    pub(crate) fn blob(self) -> (u64, u64) {
+        (self.0, self.1 & BLOB_LEN_MASK)
+    }
+}
+
+impl Heap {
+    /// The text of a key cell. `buffer` holds it if it is inline.
+    pub(crate) fn key_text<'a>(
+        &'a self,
+        key: KeyWords,
+        buffer: &'a mut [u8; 16],
+    ) -> Result<&'a [u8]> {
+        if key.is_blob() {
+            let (offset, len) = key.blob();
+            return self.region.bytes(offset, len);
+        }
+        buffer[..8].copy_from_slice(&key.0.to_le_bytes());
+        buffer[8..].copy_from_slice(&key.1.to_le_bytes());
+        let len = usize::from(key.tag());
+        if len > INLINE_BYTES_MAX {
+            return Err(self
+                .region
+                .damaged(0, format!("a key with the unknown tag {len:#x}")));
+        }
+        Ok(&buffer[..len])
+    }
+
+    /// Copies text into a block of its own.
+    pub(crate) fn store_blob(&mut self, text: &[u8]) -> Result<u64> {
+        if text.len() > TEXT_BYTES_MAX {
+            let wanted_bytes = text.len() as u64;
+            return Err(ErrorKind::Full {
+                path: "(text)".into(),
+                limit_bytes: TEXT_BYTES_MAX as u64,
+                wanted_bytes,
+            }
+            .into());
+        }
+        let offset = self.alloc(text.len() as u64, false)?;
+        self.region
+            .bytes_mut(offset, text.len() as u64)?
+            .copy_from_slice(text);
+        Ok(offset)
+    }
+
+    /// The value in a cell.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    #[inline]
+    pub fn cell(&self, slot: Slot) -> Result<Cell<'_>> {
+        let high: u64 = self.region.get(slot.0 + 8)?;
+        let tag = (high >> 56) as u8;
+        if tag & 0xf0 == VALUE_INLINE || tag & 0xf0 == VALUE_INLINE_MAYBE_NUM {
+            let bytes = self.region.bytes(slot.0, u64::from(tag & 0xf))?;
+            return Ok(Cell::Str {
+                bytes,
+                maybe_num: tag & 0xf0 == VALUE_INLINE_MAYBE_NUM,
+            });
+        }
+        let low: u64 = self.region.get(slot.0)?;
+        match tag {
+            VALUE_UNINIT => Ok(Cell::Uninit),
+            VALUE_NUM => Ok(Cell::Num(f64::from_bits(low))),
+            VALUE_BLOB | VALUE_BLOB_MAYBE_NUM => {
+                let bytes = self.region.bytes(low, high & BLOB_LEN_MASK)?;
+                Ok(Cell::Str {
+                    bytes,
+                    maybe_num: tag == VALUE_BLOB_MAYBE_NUM,
+                })
+            }
+            VALUE_TABLE => Ok(Cell::Table(Table(low))),
+            _ => Err(self
+                .region
+                .damaged(slot.0, format!("a value with the unknown tag {tag:#x}"))),
+        }
+    }
+
+    /// The number in a cell, if it holds one: the fast path of `n[k]++`.
+    #[inline(always)]
+    pub fn cell_num(&self, slot: Slot) -> Option<f64> {
+        let high: u64 = self.region.get(slot.0 + 8).ok()?;
+        if (high >> 56) as u8 != VALUE_NUM {
+            return None;
+        }
+        self.region.get(slot.0).ok().map(f64::from_bits)
+    }
+
+    /// Stores a number in a cell that holds one: the fast path of `n[k]++`. False, and nothing done, if it holds another kind.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    #[inline(always)]
+    pub fn cell_replace_num(&mut self, slot: Slot, n: f64) -> Result<bool> {
+        let high: u64 = self.region.get(slot.0 + 8)?;
+        if (high >> 56) as u8 != VALUE_NUM {
+            return Ok(false);
+        }
+        self.region.put(slot.0, n.to_bits())?;
+        Ok(true)
+    }
+
+    /// Stores a number in a cell.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    #[inline]
+    pub fn cell_set_num(&mut self, slot: Slot, n: f64) -> Result<()> {
+        if self.cell_replace_num(slot, n)? {
+            return Ok(());
+        }
+        self.cell_set(slot, Cell::Num(n))
+    }
+
+    /// Stores a value in a cell; text is copied in, and what was there is freed.
+    ///
+    /// # Errors
+    /// When the heap is full or damaged; then the cell holds what it held.
+    pub fn cell_set(&mut self, slot: Slot, value: Cell<'_>) -> Result<()> {
+        let (low, high) = match value {
+            Cell::Uninit => (0, u64::from(VALUE_UNINIT) << 56),
+            Cell::Num(n) => (n.to_bits(), u64::from(VALUE_NUM) << 56),
+            Cell::Table(table) => (table.0, u64::from(VALUE_TABLE) << 56),
+            Cell::Str { bytes, maybe_num } if bytes.len() <= INLINE_BYTES_MAX => {
+                let kind = if maybe_num {
+                    VALUE_INLINE_MAYBE_NUM
+                } else {
+                    VALUE_INLINE
+                };
+                inline_words(bytes, kind | bytes.len() as u8)
+            }
+            Cell::Str { bytes, maybe_num } => {
+                let tag = if maybe_num {
+                    VALUE_BLOB_MAYBE_NUM
+                } else {
+                    VALUE_BLOB
+                };
+                (
+                    self.replace_blob(slot, bytes)?,
+                    bytes.len() as u64 | u64::from(tag) << 56,
+                )
+            }
+        };
+        let old_low: u64 = self.region.get(slot.0)?;
+        let old_high: u64 = self.region.get(slot.0 + 8)?;
+        let refers = matches!(value, Cell::Table(_))
+            || matches!(value, Cell::Str { bytes, .. } if bytes.len() > INLINE_BYTES_MAX);
+        if !(refers && old_low == low) {
+            self.free_value(old_low, old_high)?;
+        }
+        self.region
+            .put(slot.0, u128::from(low) | u128::from(high) << 64)
+    }
+
+    /// A block with `text` for this cell: the one that it has, if the text fits well, else a new one.
+    fn replace_blob(&mut self, slot: Slot, text: &[u8]) -> Result<u64> {
+        let old_low: u64 = self.region.get(slot.0)?;
+        let old_tag = (self.region.get::<u64>(slot.0 + 8)? >> 56) as u8;
+        if old_tag == VALUE_BLOB || old_tag == VALUE_BLOB_MAYBE_NUM {
+            let block = self.block_at(old_low)?;
+            let len = text.len() as u64;
+            if block.start == old_low && len <= block.bytes && len > block.bytes / 2 {
+                self.region.bytes_mut(old_low, len)?.copy_from_slice(text);
+                return Ok(old_low);
+            }
+        }
+        self.store_blob(text)
+    }
+
+    /// Frees what a value cell refers to.
+    pub(crate) fn free_value(&mut self, low: u64, high: u64) -> Result<()> {
+        match (high >> 56) as u8 {
+            VALUE_BLOB | VALUE_BLOB_MAYBE_NUM => self.free(low),
+            VALUE_TABLE => self.table_free(Table(low)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inline_words_are_the_text_and_its_length() {
+        let text = b"abcdefghijklmno";
+        for len in 0..=15 {
+            let mut wanted = [0; 16];
+            wanted[..len].copy_from_slice(&text[..len]);
+            wanted[15] = len as u8;
+            let words = KeyWords::inline(&text[..len]).unwrap();
+            assert_eq!(
+                (words.0, words.1),
+                (word(&wanted), word(&wanted[8..])),
+                "{len}"
+            );
+        }
+    }
+
+    #[test]
+    fn integers_have_the_key_of_their_text() {
+        for n in [
+            0,
+            1,
+            9,
+            10,
+            12_345_678,
+            123_456_789,
+            99_999_999_999_999,
+            -1,
+            -10,
+            -99_999_999_999_999,
+        ] {
+            assert_eq!(
+                integer_words(n),
+                KeyWords::inline(n.to_string().as_bytes()),
+                "{n}"
+            );
+        }
+        assert_eq!(integer_words(100_000_000_000_000), None);
+        assert_eq!(integer_words(i64::MIN), None);
+    }
+}

@@ -1,0 +1,302 @@
+//! The integrity walk: everything is counted twice, by independent ways, and compared.
+//!
+//! One way is the allocator's: which blocks are handed out. The other is the data's: which blocks can be reached from the
+//! roots. Every block must be reached exactly once; every table's elements, chunks and index must agree.
+//!
+//! The invariant: the walk changes nothing and ends, whatever the bytes.
+
+use crate::alloc::{Block, walk_blocks};
+use crate::layout::{
+    CLASSES, HEADER, KEY_HOLE, TABLE_MAGIC, VALUE, VALUE_BLOB, VALUE_BLOB_MAYBE_NUM, VALUE_TABLE,
+    chunk, header, table as at,
+};
+use crate::{ErrorKind, Heap, Result, Slot, Table};
+
+/// More problems than this are counted, not listed.
+const PROBLEMS_LISTED_MAX: usize = 100;
+
+/// Something that cannot be true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub offset: u64,
+    pub what: String,
+}
+
+/// What the walk found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Up to a hundred of them.
+    pub problems: Vec<Problem>,
+    pub problem_count: u64,
+    /// Blocks handed out and their usable bytes.
+    pub blocks: u64,
+    pub block_bytes: u64,
+    pub free_zones: u64,
+    pub tables: u64,
+    pub elements: u64,
+}
+
+impl Report {
+    fn add(&mut self, offset: u64, what: impl Into<String>) {
+        self.problem_count += 1;
+        if self.problems.len() < PROBLEMS_LISTED_MAX {
+            self.problems.push(Problem {
+                offset,
+                what: what.into(),
+            });
+        }
+    }
+
+    /// Errors of a walk that could not go on become problems too.
+    fn absorb(&mut self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(error) => match error.kind() {
+                ErrorKind::Damaged { offset, what, .. } => {
+                    self.add(*offset, what.clone());
+                    Ok(())
+                }
+                _ => Err(error),
+            },
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Whether everything agrees.
+    pub fn is_clean(&self) -> bool {
+        self.problem_count == 0
+    }
+}
+
+/// Blocks that the allocator handed out, in ascending order, and which of them were reached.
+struct Reached {
+    blocks: Vec<Block>,
+    seen: Vec<bool>,
+}
+
+impl Reached {
+    /// Notes that somebody refers to the block that starts at `offset`.
+    fn reach(&mut self, report: &mut Report, offset: u64, needed: u64, who: &str) -> bool {
+        match self.blocks.binary_search_by_key(&offset, |b| b.start) {
+            Err(_) => {
+                report.add(
+                    offset,
+                    format!("{who} lies in a block that is not handed out"),
+                );
+                false
+            }
+            Ok(i) if self.seen[i] => {
+                report.add(
+                    offset,
+                    format!("{who} lies in a block that something else uses too"),
+                );
+                false
+            }
+            Ok(i) => {
+                self.seen[i] = true;
+                if self.blocks[i].bytes < needed {
+                    report.add(
+                        offset,
+                        format!("{who} of {needed} bytes is larger than its block"),
+                    );
+                }
+                true
+            }
+        }
+    }
+}
+
+impl Heap {
+    /// Walks the whole heap and says what does not agree. In proportion to the heap.
+    ///
+    /// # Errors
+    /// Only those that are not about the heap's content.
+    pub fn check(&self) -> Result<Report> {
+        let mut report = Report::default();
+        let mut blocks = Vec::new();
+        let walked = walk_blocks(&self.region, &mut |block| {
+            blocks.push(block);
+            Ok(())
+        });
+        match walked {
+            Ok(free_zones) => report.free_zones = free_zones,
+            Err(error) => report.absorb(Err(error))?,
+        }
+        report.blocks = blocks.len() as u64;
+        report.block_bytes = blocks.iter().map(|b| b.bytes).sum();
+        self.check_header_counts(&mut report)?;
+        let free_lists = self.check_free_lists(&mut report);
+        report.absorb(free_lists)?;
+
+        let mut reached = Reached {
+            seen: vec![false; blocks.len()],
+            blocks,
+        };
+        let mut waiting = vec![self.roots()?];
+        while let Some(t) = waiting.pop() {
+            if reached.reach(&mut report, t.0, crate::layout::TABLE_BYTES, "a table") {
+                let checked = self.check_one(t, &mut report, &mut reached, &mut waiting);
+                report.absorb(checked)?;
+            }
+        }
+        let lost: Vec<Block> = reached
+            .blocks
+            .iter()
+            .zip(&reached.seen)
+            .filter(|(_, seen)| !**seen)
+            .map(|(b, _)| *b)
+            .collect();
+        for block in lost {
+            report.add(
+                block.start,
+                format!(
+                    "{} bytes are handed out and nothing refers to them",
+                    block.bytes
+                ),
+            );
+        }
+        Ok(report)
+    }
+
+    fn check_header_counts(&self, report: &mut Report) -> Result<()> {
+        let counts = [
+            (header::LIVE_BLOCKS, report.blocks, "blocks handed out"),
+            (header::LIVE_BYTES, report.block_bytes, "bytes handed out"),
+            (header::FREE_ZONES, report.free_zones, "free zones"),
+        ];
+        for (offset, counted, what) in counts {
+            let noted: u64 = self.region.get(HEADER + offset)?;
+            if noted != counted {
+                report.add(
+                    HEADER + offset,
+                    format!("the header notes {noted} {what}, there are {counted}"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// One table: chunks, entries and index.
+    fn check_one(
+        &self,
+        t: Table,
+        report: &mut Report,
+        reached: &mut Reached,
+        waiting: &mut Vec<Table>,
+    ) -> Result<()> {
+        report.tables += 1;
+        if self.region.get::<u32>(t.0 + at::MAGIC)? != TABLE_MAGIC {
+            report.add(t.0, "what should be a table is none");
+            return Ok(());
+        }
+        let mut prev = 0;
+        let mut chunks = Vec::new();
+        self.for_each_chunk(t, &mut |chunk, used| {
+            chunks.push((chunk, used));
+            Ok(())
+        })?;
+        let mut elements = 0;
+        for &(chunk, used) in &chunks {
+            let capacity = u64::from(self.region.get::<u16>(chunk + chunk::CAPACITY)?);
+            let needed = crate::layout::CHUNK_HEADER_BYTES + capacity * crate::layout::ENTRY_BYTES;
+            reached.reach(report, chunk, needed, "a chunk of a table");
+            if self.region.get::<u64>(chunk + chunk::PREV)? != prev {
+                report.add(chunk, "a chunk that does not refer back to the one before");
+            }
+            if self.region.get::<u64>(chunk + chunk::TABLE)? != t.0 {
+                report.add(chunk, "a chunk that belongs to another table");
+            }
+            prev = chunk;
+            let mut live = 0;
+            for i in 0..used {
+                let entry =
+                    chunk + crate::layout::CHUNK_HEADER_BYTES + i * crate::layout::ENTRY_BYTES;
+                live += u64::from(self.check_entry(t, entry, report, reached, waiting)?);
+            }
+            if u64::from(self.region.get::<u16>(chunk + chunk::LIVE)?) != live {
+                report.add(chunk, format!("a chunk that miscounts its {live} elements"));
+            }
+            elements += live;
+        }
+        let noted: u64 = self.region.get(t.0 + at::COUNT)?;
+        if noted != elements {
+            report.add(
+                t.0,
+                format!("a table that notes {noted} elements and has {elements}"),
+            );
+        }
+        report.elements += elements;
+        self.for_each_index_block(t, &mut |offset| {
+            reached.reach(report, offset, 8, "an index");
+            Ok(())
+        })?;
+        let mut slots = 0;
+        self.for_each_slot(t, &mut |_, _| {
+            slots += 1;
+            Ok(())
+        })?;
+        if self.region.get::<u64>(t.0 + at::INDEX)? != 0 && slots != elements {
+            report.add(
+                t.0,
+                format!("a table of {elements} elements whose index has {slots}"),
+            );
+        }
+        Ok(())
+    }
+
+    /// One entry; false if it is a hole.
+    fn check_entry(
+        &self,
+        t: Table,
+        entry: u64,
+        report: &mut Report,
+        reached: &mut Reached,
+        waiting: &mut Vec<Table>,
+    ) -> Result<bool> {
+        let words = crate::cell::KeyWords(self.region.get(entry)?, self.region.get(entry + 8)?);
+        if words.tag() == KEY_HOLE {
+            return Ok(false);
+        }
+        if words.is_blob() {
+            let (offset, len) = words.blob();
+            reached.reach(report, offset, len, "a key");
+        }
+        let mut buffer = [0; 16];
+        let readable = self.key_text(words, &mut buffer).map(drop);
+        report.absorb(readable)?;
+        let indexed = self.is_indexed(t, entry, words);
+        match indexed {
+            Ok(true) => {}
+            Ok(false) => report.add(entry, "an element that its table's index does not lead to"),
+            Err(error) => report.absorb(Err(error))?,
+        }
+        let (low, high): (u64, u64) = (
+            self.region.get(entry + VALUE)?,
+            self.region.get(entry + VALUE + 8)?,
+        );
+        match (high >> 56) as u8 {
+            VALUE_BLOB | VALUE_BLOB_MAYBE_NUM => {
+                reached.reach(report, low, high & crate::layout::BLOB_LEN_MASK, "a value");
+            }
+            VALUE_TABLE => waiting.push(Table(low)),
+            _ => report.absorb(self.cell(Slot(entry + VALUE)).map(drop))?,
+        }
+        Ok(true)
+    }
+
+    /// The lists of pages with free blocks lead to such pages, each once.
+    fn check_free_lists(&self, report: &mut Report) -> Result<()> {
+        for class in 0..CLASSES.len() {
+            let listed = self.walk_class_list(class)?;
+            let mut sorted = listed.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            if sorted.len() != listed.len() {
+                report.add(
+                    HEADER + header::CLASS_HEADS + 4 * class as u64,
+                    "a list of free blocks that names a page twice",
+                );
+            }
+        }
+        Ok(())
+    }
+}

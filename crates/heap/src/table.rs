@@ -1,0 +1,959 @@
+//! The hash table under AWK's arrays: entries in chunks in order of insertion, and an index of segments over them.
+//!
+//! * Iteration follows the order of insertion (a key that was deleted and inserted again comes last).
+//! * Growth is local: entries are only ever appended; a full index segment is split in two (extendible hashing: Fagin,
+//!   Nievergelt, Pippenger, Strong, 1979; in segments as CCEH, Nam et al., FAST 2019), so an insertion moves at most one
+//!   page of index slots and, rarely, doubles the directory (4 bytes per 300 keys). Nothing ever rehashes the whole table.
+//! * Deletion leaves a hole; neighbouring chunks that are together at most half full are merged, so memory follows the
+//!   number of elements.
+//!
+//! The invariant: each entry that is not a hole has exactly one slot in the index (if there is one), reachable by linear
+//! probing from its home without crossing an empty slot.
+
+use crate::cell::{Cell, KeyWords, Slot, integer_words};
+use crate::layout::{
+    BLOB_LEN_MASK, CHUNK_BYTES, CHUNK_HEADER_BYTES, DEPTH_MAX, DIRECTORY_ENTRY_BYTES, ENTRY_BYTES,
+    INDEX_BITS_MIN, KEY_BLOB, KEY_HOLE, PROBES_MAX, SCANNED_ENTRIES_MAX, SEGMENT_BITS,
+    SEGMENT_SLOTS, SLOT_BYTES, SLOT_OFFSET_BITS, TABLE_BYTES, TABLE_MAGIC, TAG_BITS, VALUE,
+    VALUE_BLOB, VALUE_BLOB_MAYBE_NUM, VALUE_TABLE, chunk, table as at,
+};
+use crate::{Heap, Result};
+use region::PAGE_BYTES;
+
+/// A table in a heap: the offset of its header. Valid while the table lives.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Table(pub(crate) u64);
+
+impl Table {
+    /// Its offset in the heap; a multiple of 16, never 0.
+    pub fn offset(self) -> u64 {
+        self.0
+    }
+
+    /// The table at an offset that [`Table::offset`] gave.
+    pub fn from_offset(offset: u64) -> Table {
+        Table(offset)
+    }
+}
+
+const OFFSET_MASK: u64 = (1 << SLOT_OFFSET_BITS) - 1;
+
+/// A key on its way into a table: its cell if inline, its text if not, its hash.
+#[derive(Clone, Copy)]
+struct Key<'a> {
+    words: KeyWords,
+    /// Empty when inline.
+    text: &'a [u8],
+    hash: u64,
+}
+
+/// One slot of the index.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct IndexSlot(u64);
+
+impl IndexSlot {
+    fn new(tag: u64, entry: u64) -> IndexSlot {
+        IndexSlot(tag << SLOT_OFFSET_BITS | entry >> 4)
+    }
+    fn tag(self) -> u64 {
+        self.0 >> SLOT_OFFSET_BITS
+    }
+    fn entry(self) -> u64 {
+        (self.0 & OFFSET_MASK) << 4
+    }
+}
+
+/// Part of the index that a key belongs to.
+#[derive(Clone, Copy)]
+struct Segment {
+    offset: u64,
+    /// Number of slots - 1.
+    mask: u64,
+}
+
+impl Segment {
+    fn slot(self, position: u64) -> u64 {
+        self.offset + (position & self.mask) * SLOT_BYTES
+    }
+}
+
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+fn tag_of(hash: u64) -> u64 {
+    hash >> (64 - TAG_BITS)
+}
+
+impl Heap {
+    /// Multiply and fold, twice, keyed with the heap's secret seed (the construction of wyhash, Wang Yi).
+    #[inline(always)]
+    fn hash_words(&self, words: KeyWords) -> u64 {
+        let seed = self.hash_seed;
+        let once = fold(words.0 ^ seed, words.1 ^ 0x9E37_79B9_7F4A_7C15);
+        fold(once ^ 0xD6E8_FEB8_6659_FD93, seed | 1)
+    }
+
+    #[inline(always)]
+    fn key<'a>(&self, text: &'a [u8]) -> Key<'a> {
+        match KeyWords::inline(text) {
+            Some(words) => Key {
+                words,
+                text: &[],
+                hash: self.hash_words(words),
+            },
+            None => self.long_key(text),
+        }
+    }
+
+    #[inline(never)]
+    fn long_key<'a>(&self, text: &'a [u8]) -> Key<'a> {
+        let words = KeyWords(
+            0,
+            u64::from(KEY_BLOB) << 56 | text.len() as u64 & BLOB_LEN_MASK,
+        );
+        Key {
+            words,
+            text,
+            hash: region::layout::checksum(text, self.hash_seed),
+        }
+    }
+
+    /// The hash of a key that lies in an entry.
+    fn entry_hash(&self, words: KeyWords) -> Result<u64> {
+        if words.is_blob() {
+            let (offset, len) = words.blob();
+            return Ok(region::layout::checksum(
+                self.region.bytes(offset, len)?,
+                self.hash_seed,
+            ));
+        }
+        Ok(self.hash_words(words))
+    }
+
+    fn entry_words(&self, entry: u64) -> Result<KeyWords> {
+        Ok(KeyWords(
+            self.region.get(entry)?,
+            self.region.get(entry + 8)?,
+        ))
+    }
+
+    #[inline(always)]
+    fn entry_has(&self, entry: u64, key: &Key<'_>) -> Result<bool> {
+        let words = self.entry_words(entry)?;
+        if key.text.is_empty() {
+            return Ok(words == key.words);
+        }
+        Ok(
+            words.1 == key.words.1
+                && self.region.bytes(words.0, key.text.len() as u64)? == key.text,
+        )
+    }
+
+    /// An empty table.
+    ///
+    /// # Errors
+    /// When the heap is full or damaged.
+    pub fn table_new(&mut self) -> Result<Table> {
+        let header = self.alloc(TABLE_BYTES, true)?;
+        self.region.bytes_mut(header, TABLE_BYTES)?.fill(0);
+        self.region.put(header + at::MAGIC, TABLE_MAGIC)?;
+        Ok(Table(header))
+    }
+
+    fn check_table(&self, t: Table) -> Result<()> {
+        if self.region.get::<u32>(t.0 + at::MAGIC)? == TABLE_MAGIC {
+            Ok(())
+        } else {
+            Err(self.region.damaged(t.0, "what should be a table is none"))
+        }
+    }
+
+    /// Number of elements. O(1).
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn table_len(&self, t: Table) -> Result<u64> {
+        self.check_table(t)?;
+        self.region.get(t.0 + at::COUNT)
+    }
+
+    /// Bytes that the table takes: headers, index, entries, long keys and values; nested tables not included.
+    /// Costs a walk over its elements.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn table_bytes(&self, t: Table) -> Result<u64> {
+        self.check_table(t)?;
+        let mut total = TABLE_BYTES;
+        self.for_each_entry(t, &mut |entry, words| {
+            if words.is_blob() {
+                total += self.block_at(words.0)?.bytes;
+            }
+            let value_tag = (self.region.get::<u64>(entry + VALUE + 8)? >> 56) as u8;
+            if value_tag == VALUE_BLOB || value_tag == VALUE_BLOB_MAYBE_NUM {
+                total += self.block_at(self.region.get(entry + VALUE)?)?.bytes;
+            }
+            Ok(())
+        })?;
+        self.for_each_index_block(t, &mut |offset| {
+            total += self.block_at(offset)?.bytes;
+            Ok(())
+        })?;
+        self.for_each_chunk(t, &mut |chunk, _| {
+            total += self.block_at(chunk)?.bytes;
+            Ok(())
+        })?;
+        Ok(total)
+    }
+
+    /// Where `hash` belongs; none in a table without an index.
+    #[inline(always)]
+    fn segment(&self, t: Table, hash: u64) -> Result<Option<Segment>> {
+        let index: u64 = self.region.get(t.0 + at::INDEX)?;
+        let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
+        if depth == 0 {
+            if index == 0 {
+                return Ok(None);
+            }
+            let bits: u8 = self.region.get(t.0 + at::INDEX_BITS)?;
+            return Ok(Some(Segment {
+                offset: index,
+                mask: (1 << (bits & 15)) - 1,
+            }));
+        }
+        let page: u32 = self
+            .region
+            .get(index + (hash >> (64 - u32::from(depth & 31))) * DIRECTORY_ENTRY_BYTES)?;
+        Ok(Some(Segment {
+            offset: u64::from(page) * PAGE_BYTES,
+            mask: SEGMENT_SLOTS - 1,
+        }))
+    }
+
+    /// The entry of `key`.
+    #[inline(always)]
+    fn find_entry(&self, t: Table, key: &Key<'_>) -> Result<Option<u64>> {
+        let Some(segment) = self.segment(t, key.hash)? else {
+            return self.scan_entries(t, key);
+        };
+        let tag = tag_of(key.hash);
+        for position in tag..=tag + segment.mask {
+            let slot = IndexSlot(self.region.get(segment.slot(position))?);
+            if slot.0 == 0 {
+                return Ok(None);
+            }
+            if slot.tag() == tag && self.entry_has(slot.entry(), key)? {
+                return Ok(Some(slot.entry()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`Heap::find_entry`], for a table so small that it has no index.
+    fn scan_entries(&self, t: Table, key: &Key<'_>) -> Result<Option<u64>> {
+        self.check_table(t)?;
+        let first: u64 = self.region.get(t.0 + at::FIRST)?;
+        if first == 0 {
+            return Ok(None);
+        }
+        let used: u16 = self.region.get(t.0 + at::LAST_USED)?;
+        for i in 0..u64::from(used).min(SCANNED_ENTRIES_MAX) {
+            let entry = first + CHUNK_HEADER_BYTES + i * ENTRY_BYTES;
+            if self.entry_has(entry, key)? {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The cell of `key`, if the table has it.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    #[inline]
+    pub fn find(&self, t: Table, key: &[u8]) -> Result<Option<Slot>> {
+        let key = self.key(key);
+        Ok(self.find_entry(t, &key)?.map(|entry| Slot(entry + VALUE)))
+    }
+
+    /// The cell of `key`; inserted as [`Cell::Uninit`] if the table has it not.
+    ///
+    /// # Errors
+    /// When the heap is full or damaged.
+    #[inline]
+    pub fn entry(&mut self, t: Table, key: &[u8]) -> Result<Slot> {
+        let key = self.key(key);
+        self.entry_of(t, key)
+    }
+
+    #[inline(always)]
+    fn entry_of(&mut self, t: Table, key: Key<'_>) -> Result<Slot> {
+        match self.find_entry(t, &key)? {
+            Some(entry) => Ok(Slot(entry + VALUE)),
+            None => self.insert(t, key),
+        }
+    }
+
+    /// As [`Heap::find`] for the key that is the decimal text of `n`.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    #[inline]
+    pub fn find_int(&self, t: Table, n: i64) -> Result<Option<Slot>> {
+        match integer_words(n) {
+            Some(words) => {
+                let key = Key {
+                    words,
+                    text: &[],
+                    hash: self.hash_words(words),
+                };
+                Ok(self.find_entry(t, &key)?.map(|entry| Slot(entry + VALUE)))
+            }
+            None => self.find(t, n.to_string().as_bytes()),
+        }
+    }
+
+    /// As [`Heap::entry`] for the key that is the decimal text of `n`.
+    ///
+    /// # Errors
+    /// When the heap is full or damaged.
+    #[inline]
+    pub fn entry_int(&mut self, t: Table, n: i64) -> Result<Slot> {
+        match integer_words(n) {
+            Some(words) => {
+                let key = Key {
+                    words,
+                    text: &[],
+                    hash: self.hash_words(words),
+                };
+                self.entry_of(t, key)
+            }
+            None => self.entry(t, n.to_string().as_bytes()),
+        }
+    }
+
+    #[inline(never)]
+    fn insert(&mut self, t: Table, key: Key<'_>) -> Result<Slot> {
+        self.check_table(t)?;
+        let (chunk, entry) = self.next_entry(t)?;
+        let words = if key.text.is_empty() {
+            key.words
+        } else {
+            KeyWords(self.store_blob(key.text)?, key.words.1)
+        };
+        self.region.put(entry, words.0)?;
+        self.region.put(entry + 8, words.1)?;
+        self.region.put(entry + VALUE, 0u128)?;
+        let used = self.region.get::<u16>(t.0 + at::LAST_USED)?;
+        self.region.put(t.0 + at::LAST_USED, used + 1)?;
+        let live = self.region.get::<u16>(chunk + chunk::LIVE)?;
+        self.region.put(chunk + chunk::LIVE, live.wrapping_add(1))?;
+        self.add_to(t.0 + at::COUNT, 1)?;
+        if self.region.get::<u64>(t.0 + at::INDEX)? != 0 {
+            self.index_entry(t, key.hash, entry)?;
+        } else if u64::from(used) + 1 > SCANNED_ENTRIES_MAX
+            || chunk != self.region.get::<u64>(t.0 + at::FIRST)?
+        {
+            self.rebuild_index(t, INDEX_BITS_MIN)?;
+        }
+        Ok(Slot(entry + VALUE))
+    }
+
+    fn add_to(&mut self, offset: u64, delta: i64) -> Result<()> {
+        let old: u64 = self.region.get(offset)?;
+        self.region.put(offset, old.wrapping_add_signed(delta))
+    }
+
+    /// Room for one more entry at the end; returns its chunk and itself. The entry counts as used only when the caller says so.
+    fn next_entry(&mut self, t: Table) -> Result<(u64, u64)> {
+        let last: u64 = self.region.get(t.0 + at::LAST)?;
+        let used = u64::from(self.region.get::<u16>(t.0 + at::LAST_USED)?);
+        let capacity = u64::from(self.region.get::<u16>(t.0 + at::LAST_CAPACITY)?);
+        if last != 0 && used < capacity {
+            return Ok((last, last + CHUNK_HEADER_BYTES + used * ENTRY_BYTES));
+        }
+        if last != 0 && self.region.get::<u16>(last + chunk::LIVE)? == 0 {
+            // Nothing but holes: a queue that was emptied from its front. No slot refers to them.
+            self.region.put(t.0 + at::LAST_USED, 0u16)?;
+            return Ok((last, last + CHUNK_HEADER_BYTES));
+        }
+        let bytes = CHUNK_BYTES
+            .iter()
+            .copied()
+            .find(|&bytes| entries_in(bytes) > capacity)
+            .unwrap_or(CHUNK_BYTES[3]);
+        let new = self.alloc(bytes, true)?;
+        let r = &mut self.region;
+        r.put(new + chunk::NEXT, 0u64)?;
+        r.put(new + chunk::PREV, last)?;
+        r.put(new + chunk::CAPACITY, entries_in(bytes) as u16)?;
+        r.put(new + chunk::USED, 0u16)?;
+        r.put(new + chunk::LIVE, 0u32)?;
+        r.put(new + chunk::TABLE, t.0)?;
+        if last == 0 {
+            r.put(t.0 + at::FIRST, new)?;
+        } else {
+            r.put(last + chunk::NEXT, new)?;
+            r.put(last + chunk::USED, used as u16)?;
+        }
+        r.put(t.0 + at::LAST, new)?;
+        r.put(t.0 + at::LAST_USED, 0u16)?;
+        r.put(t.0 + at::LAST_CAPACITY, entries_in(bytes) as u16)?;
+        Ok((new, new + CHUNK_HEADER_BYTES))
+    }
+
+    /// Puts an entry into the index, making room where needed.
+    fn index_entry(&mut self, t: Table, hash: u64, entry: u64) -> Result<()> {
+        let tag = tag_of(hash);
+        loop {
+            let Some(segment) = self.segment(t, hash)? else {
+                return Err(self
+                    .region
+                    .damaged(t.0, "a table without the index that it should have"));
+            };
+            let probes = PROBES_MAX.min(segment.mask * 3 / 4);
+            for position in tag..tag + probes {
+                let at = segment.slot(position);
+                if self.region.get::<u64>(at)? == 0 {
+                    return self.region.put(at, IndexSlot::new(tag, entry).0);
+                }
+            }
+            self.grow_index(t, hash, segment)?;
+            if self.slot_of(t, hash, entry)?.is_some() {
+                return Ok(()); // rebuilding indexed every entry, this one too
+            }
+        }
+    }
+
+    #[cold]
+    fn grow_index(&mut self, t: Table, hash: u64, segment: Segment) -> Result<()> {
+        let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
+        if depth > 0 {
+            return self.split_segment(t, hash, segment, depth);
+        }
+        let bits: u8 = self.region.get(t.0 + at::INDEX_BITS)?;
+        if bits < SEGMENT_BITS {
+            return self.rebuild_index(t, bits + 1);
+        }
+        // From one full-size segment to a directory of one bit, both entries naming that segment; the loop splits it.
+        let directory = self.alloc(2 * DIRECTORY_ENTRY_BYTES, false)?;
+        let page = (segment.offset / PAGE_BYTES) as u32;
+        let r = &mut self.region;
+        r.put(directory, page)?;
+        r.put(directory + DIRECTORY_ENTRY_BYTES, page)?;
+        r.put(t.0 + at::INDEX, directory)?;
+        r.put(t.0 + at::DEPTH, 1u8)
+    }
+
+    /// Makes the one small segment anew with 2^`bits` slots (or more, if that turns out too few).
+    fn rebuild_index(&mut self, t: Table, bits: u8) -> Result<()> {
+        let old: u64 = self.region.get(t.0 + at::INDEX)?;
+        let bytes = SLOT_BYTES << bits;
+        let index = self.alloc(bytes, true)?;
+        self.region.bytes_mut(index, bytes)?.fill(0);
+        self.region.put(t.0 + at::INDEX, index)?;
+        self.region.put(t.0 + at::INDEX_BITS, bits)?;
+        if old != 0 {
+            self.free(old)?;
+        }
+        let mut entries = Vec::new();
+        self.for_each_entry(t, &mut |entry, words| {
+            entries.push((entry, self.entry_hash(words)?));
+            Ok(())
+        })?;
+        for (entry, hash) in entries {
+            // The entry that is just being inserted is indexed here like the others. If even the new segment turns out
+            // too small, all have been indexed by the next rebuilding.
+            if self.slot_of(t, hash, entry)?.is_none() {
+                self.index_entry(t, hash, entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The index slot that names `entry`: segment and position.
+    fn slot_of(&self, t: Table, hash: u64, entry: u64) -> Result<Option<(Segment, u64)>> {
+        let Some(segment) = self.segment(t, hash)? else {
+            return Ok(None);
+        };
+        let wanted = IndexSlot::new(tag_of(hash), entry);
+        let home = tag_of(hash);
+        for position in home..=home + segment.mask {
+            let found: u64 = self.region.get(segment.slot(position))?;
+            if found == wanted.0 {
+                return Ok(Some((segment, position & segment.mask)));
+            }
+            if found == 0 {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Divides a segment by the first hash bit that its keys do not share; doubles the directory if it must.
+    fn split_segment(&mut self, t: Table, hash: u64, segment: Segment, depth: u8) -> Result<()> {
+        let mut depth = depth;
+        let page = (segment.offset / PAGE_BYTES) as u32;
+        let mut directory: u64 = self.region.get(t.0 + at::INDEX)?;
+        let mut position = hash >> (64 - u32::from(depth));
+        // How many directory entries name this segment: an aligned power of two.
+        let mut share = 1u64;
+        while share < 1 << depth {
+            let start = position & !(share * 2 - 1);
+            let ends = [start, start + share * 2 - 1];
+            let mut same = true;
+            for end in ends {
+                same &= self
+                    .region
+                    .get::<u32>(directory + end * DIRECTORY_ENTRY_BYTES)?
+                    == page;
+            }
+            if !same {
+                break;
+            }
+            share *= 2;
+        }
+        if share == 1 {
+            if depth >= DEPTH_MAX {
+                return Err(self
+                    .region
+                    .damaged(segment.offset, "a table whose keys all have the same hash"));
+            }
+            directory = self.double_directory(t, directory, depth)?;
+            depth += 1;
+            position = hash >> (64 - u32::from(depth));
+            share = 2;
+        }
+        // Bit of the tag that decides, counted from its top: those above it are shared by the whole segment.
+        let shared_bits = u32::from(depth) - share.trailing_zeros();
+        let bit = TAG_BITS - 1 - shared_bits;
+        let new = self.alloc(PAGE_BYTES, true)?;
+        let mut halves = [
+            vec![0u64; SEGMENT_SLOTS as usize],
+            vec![0u64; SEGMENT_SLOTS as usize],
+        ];
+        for i in 0..SEGMENT_SLOTS {
+            let slot = IndexSlot(self.region.get(segment.offset + i * SLOT_BYTES)?);
+            if slot.0 != 0 {
+                let half = &mut halves[(slot.tag() >> bit & 1) as usize];
+                let mut at = slot.tag() & (SEGMENT_SLOTS - 1);
+                while half[at as usize] != 0 {
+                    at = (at + 1) & (SEGMENT_SLOTS - 1);
+                }
+                half[at as usize] = slot.0;
+            }
+        }
+        for (half, start) in halves.iter().zip([segment.offset, new]) {
+            let bytes = self.region.bytes_mut(start, PAGE_BYTES)?;
+            for (slot, out) in half.iter().zip(bytes.chunks_exact_mut(SLOT_BYTES as usize)) {
+                out.copy_from_slice(&slot.to_le_bytes());
+            }
+        }
+        let first = position & !(share - 1);
+        for i in first + share / 2..first + share {
+            self.region.put(
+                directory + i * DIRECTORY_ENTRY_BYTES,
+                (new / PAGE_BYTES) as u32,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn double_directory(&mut self, t: Table, old: u64, depth: u8) -> Result<u64> {
+        let entries = 1u64 << depth;
+        let new = self.alloc(entries * 2 * DIRECTORY_ENTRY_BYTES, false)?;
+        for i in 0..entries {
+            let page: u32 = self.region.get(old + i * DIRECTORY_ENTRY_BYTES)?;
+            let both = u64::from(page) << 32 | u64::from(page);
+            self.region.put(new + i * 2 * DIRECTORY_ENTRY_BYTES, both)?;
+        }
+        self.region.put(t.0 + at::INDEX, new)?;
+        self.region.put(t.0 + at::DEPTH, depth + 1)?;
+        self.free(old)?;
+        Ok(new)
+    }
+
+    /// Removes the element of `key`; false if there is none.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn remove(&mut self, t: Table, key: &[u8]) -> Result<bool> {
+        let key = self.key(key);
+        let Some(entry) = self.find_entry(t, &key)? else {
+            return Ok(false);
+        };
+        if self.table_len(t)? == 1 {
+            self.table_clear(t)?;
+            return Ok(true);
+        }
+        if let Some((segment, position)) = self.slot_of(t, key.hash, entry)? {
+            self.unindex(segment, position)?;
+        }
+        self.free_entry(entry)?;
+        self.region.put(entry + 8, u64::from(KEY_HOLE) << 56)?;
+        self.add_to(t.0 + at::COUNT, -1)?;
+        let chunk = self.block_at(entry)?.start;
+        let live = self.region.get::<u16>(chunk + chunk::LIVE)?.wrapping_sub(1);
+        self.region.put(chunk + chunk::LIVE, live)?;
+        self.tidy_chunk(t, chunk, live)?;
+        Ok(true)
+    }
+
+    /// Frees what an entry's key and value refer to.
+    fn free_entry(&mut self, entry: u64) -> Result<()> {
+        let words = self.entry_words(entry)?;
+        let (low, high): (u64, u64) = (
+            self.region.get(entry + VALUE)?,
+            self.region.get(entry + VALUE + 8)?,
+        );
+        if words.is_blob() {
+            self.free(words.0)?;
+        }
+        self.free_value(low, high)
+    }
+
+    /// Empties a slot and closes the gap, so that no probe ends too early (Knuth, TAOCP 3, algorithm 6.4R).
+    fn unindex(&mut self, segment: Segment, position: u64) -> Result<()> {
+        let mut gap = position;
+        let mut next = position;
+        for _ in 0..segment.mask {
+            next = (next + 1) & segment.mask;
+            let slot = IndexSlot(self.region.get(segment.slot(next))?);
+            if slot.0 == 0 {
+                break;
+            }
+            let home = slot.tag() & segment.mask;
+            // Movable if its home is not in (gap, next], cyclically.
+            if next.wrapping_sub(home) & segment.mask >= next.wrapping_sub(gap) & segment.mask {
+                self.region.put(segment.slot(gap), slot.0)?;
+                gap = next;
+            }
+        }
+        self.region.put(segment.slot(gap), 0u64)
+    }
+
+    /// After a deletion: frees an empty chunk, or merges it with the one before if both are sparse.
+    fn tidy_chunk(&mut self, t: Table, chunk: u64, live: u16) -> Result<()> {
+        let last: u64 = self.region.get(t.0 + at::LAST)?;
+        if chunk == last {
+            return Ok(());
+        }
+        let prev: u64 = self.region.get(chunk + chunk::PREV)?;
+        if live == 0 {
+            return self.drop_chunk(t, chunk, prev);
+        }
+        if prev == 0 {
+            return Ok(());
+        }
+        let room = u64::from(self.region.get::<u16>(prev + chunk::CAPACITY)?);
+        let prev_live = u64::from(self.region.get::<u16>(prev + chunk::LIVE)?);
+        if prev_live + u64::from(live) > room / 2 {
+            return Ok(());
+        }
+        // Both chunks' entries, in order, to the front of the first.
+        let mut place = 0;
+        for from in [prev, chunk] {
+            let used = u64::from(self.region.get::<u16>(from + chunk::USED)?)
+                .min(entries_in(CHUNK_BYTES[3]));
+            for i in 0..used {
+                let entry = from + CHUNK_HEADER_BYTES + i * ENTRY_BYTES;
+                let words = self.entry_words(entry)?;
+                if words.tag() == KEY_HOLE {
+                    continue;
+                }
+                if place >= room {
+                    return Err(self
+                        .region
+                        .damaged(prev, "a chunk with more entries than it counts"));
+                }
+                let to = prev + CHUNK_HEADER_BYTES + place * ENTRY_BYTES;
+                place += 1;
+                if to != entry {
+                    self.move_entry(t, words, entry, to)?;
+                }
+            }
+        }
+        self.region.put(prev + chunk::USED, place as u16)?;
+        self.region.put(prev + chunk::LIVE, place as u16)?;
+        self.drop_chunk(t, chunk, prev)
+    }
+
+    fn move_entry(&mut self, t: Table, words: KeyWords, from: u64, to: u64) -> Result<()> {
+        let hash = self.entry_hash(words)?;
+        if let Some((segment, position)) = self.slot_of(t, hash, from)? {
+            self.region
+                .put(segment.slot(position), IndexSlot::new(tag_of(hash), to).0)?;
+        }
+        let value: u128 = self.region.get(from + VALUE)?;
+        self.region.put(to, words.0)?;
+        self.region.put(to + 8, words.1)?;
+        self.region.put(to + VALUE, value)
+    }
+
+    /// Takes a chunk that is not the last out of the list and frees it.
+    fn drop_chunk(&mut self, t: Table, chunk: u64, prev: u64) -> Result<()> {
+        let next: u64 = self.region.get(chunk + chunk::NEXT)?;
+        self.region.put(
+            if prev == 0 {
+                t.0 + at::FIRST
+            } else {
+                prev + chunk::NEXT
+            },
+            next,
+        )?;
+        self.region.put(next + chunk::PREV, prev)?;
+        self.free(chunk)
+    }
+
+    /// Removes every element.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn table_clear(&mut self, t: Table) -> Result<()> {
+        self.check_table(t)?;
+        // Nested tables by a list and not by recursion: depth is the data's choice.
+        let mut waiting = vec![t];
+        while let Some(current) = waiting.pop() {
+            self.check_table(current)?;
+            let nested = self.clear_one(current)?;
+            waiting.extend(nested);
+            if current != t {
+                self.free(current.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties one table and returns the tables that were in it.
+    fn clear_one(&mut self, t: Table) -> Result<Vec<Table>> {
+        let mut blobs = Vec::new();
+        let mut nested = Vec::new();
+        self.for_each_entry(t, &mut |entry, words| {
+            if words.is_blob() {
+                blobs.push(words.0);
+            }
+            let high: u64 = self.region.get(entry + VALUE + 8)?;
+            match (high >> 56) as u8 {
+                VALUE_BLOB | VALUE_BLOB_MAYBE_NUM => blobs.push(self.region.get(entry + VALUE)?),
+                VALUE_TABLE => nested.push(Table(self.region.get(entry + VALUE)?)),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        self.for_each_chunk(t, &mut |chunk, _| {
+            blobs.push(chunk);
+            Ok(())
+        })?;
+        self.for_each_index_block(t, &mut |offset| {
+            blobs.push(offset);
+            Ok(())
+        })?;
+        for block in blobs {
+            self.free(block)?;
+        }
+        self.region.bytes_mut(t.0, TABLE_BYTES)?.fill(0);
+        self.region.put(t.0 + at::MAGIC, TABLE_MAGIC)?;
+        Ok(nested)
+    }
+
+    /// Frees a table with everything in it.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn table_free(&mut self, t: Table) -> Result<()> {
+        self.table_clear(t)?;
+        self.region.put(t.0 + at::MAGIC, 0u32)?;
+        self.free(t.0)
+    }
+
+    /// Calls `visit` with each chunk and the entries used in it, in order. Ends with an error where the list does not.
+    pub(crate) fn for_each_chunk(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        let last: u64 = self.region.get(t.0 + at::LAST)?;
+        let mut chunk: u64 = self.region.get(t.0 + at::FIRST)?;
+        // No list is longer than the heap has room for.
+        let mut left = self.region.end() / CHUNK_BYTES[0];
+        while chunk != 0 {
+            let capacity: u16 = self.region.get(chunk + chunk::CAPACITY)?;
+            let used: u16 = if chunk == last {
+                self.region.get(t.0 + at::LAST_USED)?
+            } else {
+                self.region.get(chunk + chunk::USED)?
+            };
+            if used > capacity || u64::from(capacity) > entries_in(CHUNK_BYTES[3]) || left == 0 {
+                return Err(self
+                    .region
+                    .damaged(chunk, "a chunk of a table that cannot be"));
+            }
+            left -= 1;
+            visit(chunk, u64::from(used))?;
+            if chunk == last {
+                return Ok(());
+            }
+            chunk = self.region.get(chunk + chunk::NEXT)?;
+        }
+        if last == 0 {
+            Ok(())
+        } else {
+            Err(self
+                .region
+                .damaged(t.0, "a table whose list of chunks does not reach its last"))
+        }
+    }
+
+    /// Calls `visit` with the offset and key of each entry that is not a hole, in order of insertion.
+    pub(crate) fn for_each_entry(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(u64, KeyWords) -> Result<()>,
+    ) -> Result<()> {
+        self.for_each_chunk(t, &mut |chunk, used| {
+            self.region.prefetch(chunk + PAGE_BYTES);
+            for i in 0..used {
+                let entry = chunk + CHUNK_HEADER_BYTES + i * ENTRY_BYTES;
+                let words = self.entry_words(entry)?;
+                if words.tag() != KEY_HOLE {
+                    visit(entry, words)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `visit` with each block of the index: segments once each, and the directory.
+    pub(crate) fn for_each_index_block(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let index: u64 = self.region.get(t.0 + at::INDEX)?;
+        let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
+        if index == 0 {
+            return Ok(());
+        }
+        if depth > DEPTH_MAX {
+            return Err(self
+                .region
+                .damaged(t.0, "a table with too deep a directory"));
+        }
+        visit(index)?;
+        if depth > 0 {
+            let mut before = None;
+            for i in 0..1u64 << depth {
+                let page: u32 = self.region.get(index + i * DIRECTORY_ENTRY_BYTES)?;
+                if before != Some(page) {
+                    visit(u64::from(page) * PAGE_BYTES)?;
+                }
+                before = Some(page);
+            }
+        }
+        Ok(())
+    }
+
+    /// Slots of the index that are not empty, as (tag, entry).
+    pub(crate) fn for_each_slot(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
+        let index: u64 = self.region.get(t.0 + at::INDEX)?;
+        let bits: u8 = self.region.get(t.0 + at::INDEX_BITS)?;
+        self.for_each_index_block(t, &mut |offset| {
+            let slots = match depth {
+                0 => 1 << (bits & 15),
+                _ if offset == index => 0,
+                _ => SEGMENT_SLOTS,
+            };
+            for i in 0..slots {
+                let slot = IndexSlot(self.region.get(offset + i * SLOT_BYTES)?);
+                if slot.0 != 0 {
+                    visit(slot.tag(), slot.entry())?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether the index leads from its key to `entry` (or there is no index): for the check.
+    pub(crate) fn is_indexed(&self, t: Table, entry: u64, words: KeyWords) -> Result<bool> {
+        if self.region.get::<u64>(t.0 + at::INDEX)? == 0 {
+            return Ok(true);
+        }
+        Ok(self.slot_of(t, self.entry_hash(words)?, entry)?.is_some())
+    }
+
+    /// Calls `visit` with each key and value, in order of insertion.
+    ///
+    /// # Errors
+    /// When the heap is damaged, and those of `visit`.
+    pub fn for_each(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(&[u8], Cell<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.check_table(t)?;
+        self.for_each_entry(t, &mut |entry, words| {
+            let mut buffer = [0; 16];
+            let key = self.key_text(words, &mut buffer)?;
+            visit(key, self.cell(Slot(entry + VALUE))?)
+        })
+    }
+
+    /// A copy of a table with everything in it.
+    ///
+    /// # Errors
+    /// When the heap is full or damaged, or tables are nested more than a thousand deep.
+    pub fn table_copy(&mut self, from: Table) -> Result<Table> {
+        self.copy_nested(from, 0)
+    }
+
+    fn copy_nested(&mut self, from: Table, depth: u32) -> Result<Table> {
+        if depth > 1000 {
+            return Err(self.region.damaged(from.0, "tables nested too deep"));
+        }
+        self.check_table(from)?;
+        let to = self.table_new()?;
+        let mut entries = Vec::new();
+        self.for_each_entry(from, &mut |entry, words| {
+            entries.push((entry, words));
+            Ok(())
+        })?;
+        for (entry, words) in entries {
+            let mut buffer = [0; 16];
+            let key = self.key_text(words, &mut buffer)?.to_vec();
+            let slot = Slot(entry + VALUE);
+            let target = self.entry(to, &key)?;
+            match self.cell(slot)? {
+                Cell::Str { bytes, maybe_num } => {
+                    let bytes = bytes.to_vec();
+                    self.cell_set(
+                        target,
+                        Cell::Str {
+                            bytes: &bytes,
+                            maybe_num,
+                        },
+                    )?;
+                }
+                Cell::Table(inner) => {
+                    let inner = self.copy_nested(inner, depth + 1)?;
+                    self.cell_set(target, Cell::Table(inner))?;
+                }
+                Cell::Num(n) => self.cell_set_num(target, n)?,
+                Cell::Uninit => {}
+            }
+        }
+        Ok(to)
+    }
+}
+
+/// Entries that fit in a chunk of `bytes`.
+fn entries_in(bytes: u64) -> u64 {
+    (bytes - CHUNK_HEADER_BYTES) / ENTRY_BYTES
+}

@@ -1,0 +1,327 @@
+//! Random operations on tables, held against a plain model, with commits, aborts and reopening between them.
+
+#![allow(clippy::print_stdout)] // seeds are for people
+
+use heap::{Cell, Durability, Heap, Options, Table};
+use testkit::rng::Rng;
+
+/// What a table should hold, in order.
+#[derive(Clone, Default)]
+struct Model(Vec<(Vec<u8>, Value)>);
+
+#[derive(Clone, PartialEq, Debug)]
+enum Value {
+    Uninit,
+    Num(f64),
+    Str(Vec<u8>, bool),
+}
+
+impl Value {
+    fn of(cell: Cell<'_>) -> Value {
+        match cell {
+            Cell::Uninit => Value::Uninit,
+            Cell::Num(n) => Value::Num(n),
+            Cell::Str { bytes, maybe_num } => Value::Str(bytes.to_vec(), maybe_num),
+            Cell::Table(_) => panic!("no nested tables here"),
+        }
+    }
+
+    fn cell(&self) -> Cell<'_> {
+        match self {
+            Value::Uninit => Cell::Uninit,
+            Value::Num(n) => Cell::Num(*n),
+            Value::Str(bytes, maybe_num) => Cell::Str {
+                bytes,
+                maybe_num: *maybe_num,
+            },
+        }
+    }
+}
+
+impl Model {
+    fn position(&self, key: &[u8]) -> Option<usize> {
+        self.0.iter().position(|(k, _)| k == key)
+    }
+}
+
+fn random_key(rng: &mut Rng, spread: u64) -> Vec<u8> {
+    let n = rng.below(spread);
+    match rng.below(4) {
+        0 => n.to_string().into_bytes(),
+        1 => format!("-{n}").into_bytes(),
+        2 => format!("k{n:06}").into_bytes(),
+        _ => format!("a key of more than fifteen bytes, number {n}").into_bytes(),
+    }
+}
+
+fn random_value(rng: &mut Rng) -> Value {
+    match rng.below(6) {
+        0 => Value::Uninit,
+        1..=3 => Value::Num(rng.below(1000) as f64 / 4.0),
+        _ => {
+            let len = [3, 15, 16, 40, 300, 5000, 40_000][rng.below(7) as usize];
+            Value::Str(rng.bytes(len), rng.chance(2))
+        }
+    }
+}
+
+fn compare(heap: &Heap, t: Table, model: &Model) {
+    assert_eq!(heap.table_len(t).unwrap(), model.0.len() as u64);
+    let mut found = Vec::new();
+    heap.for_each(t, &mut |key, cell| {
+        found.push((key.to_vec(), Value::of(cell)));
+        Ok(())
+    })
+    .unwrap();
+    assert!(found == model.0, "order and content");
+}
+
+fn step(
+    heap: &mut Heap,
+    t: Table,
+    model: &mut Model,
+    rng: &mut Rng,
+    spread: u64,
+    delete_heavy: bool,
+) {
+    let key = random_key(rng, spread);
+    let known = model.position(&key);
+    if rng.chance(if delete_heavy { 2 } else { 6 }) {
+        assert_eq!(heap.remove(t, &key).unwrap(), known.is_some());
+        if let Some(i) = known {
+            model.0.remove(i);
+        }
+    } else if rng.chance(3) {
+        let slot = heap.find(t, &key).unwrap();
+        assert_eq!(slot.is_some(), known.is_some());
+        if let (Some(slot), Some(i)) = (slot, known) {
+            assert_eq!(Value::of(heap.cell(slot).unwrap()), model.0[i].1);
+        }
+    } else {
+        let value = random_value(rng);
+        let integer = std::str::from_utf8(&key)
+            .ok()
+            .and_then(|k| k.parse::<i64>().ok())
+            .filter(|n| n.to_string().as_bytes() == key);
+        let slot = match integer {
+            Some(n) => heap.entry_int(t, n).unwrap(),
+            None => heap.entry(t, &key).unwrap(),
+        };
+        heap.cell_set(slot, value.cell()).unwrap();
+        match known {
+            Some(i) => model.0[i].1 = value,
+            None => model.0.push((key, value)),
+        }
+    }
+}
+
+fn assert_sound(heap: &Heap) {
+    let report = heap.check().unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
+fn tables_do_what_the_model_does() {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    for round in 0..12 {
+        let mut rng = Rng::new(seed + round);
+        let mut heap = Heap::volatile().unwrap();
+        let spread = [6, 40, 300, 3000][(round % 4) as usize];
+        let tables: Vec<_> = (0..2)
+            .map(|i| heap.root(&format!("t{i}")).unwrap())
+            .collect();
+        let mut models = vec![Model::default(); 2];
+        for i in 0..4000 {
+            let which = rng.below(2) as usize;
+            step(
+                &mut heap,
+                tables[which],
+                &mut models[which],
+                &mut rng,
+                spread,
+                i > 2000,
+            );
+            if rng.chance(1500) {
+                heap.table_clear(tables[which]).unwrap();
+                models[which].0.clear();
+            }
+            if rng.chance(400) {
+                assert_sound(&heap);
+            }
+        }
+        for (t, model) in tables.iter().zip(&models) {
+            compare(&heap, *t, model);
+        }
+        assert_sound(&heap);
+        // Everything freed: nothing is left but the empty tables.
+        for t in &tables {
+            heap.table_clear(*t).unwrap();
+        }
+        assert_sound(&heap);
+        assert!(heap.live_bytes().unwrap() < 1000);
+    }
+}
+
+#[test]
+fn commits_and_aborts_and_reopening_keep_the_committed_content() {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.heap");
+    let mut rng = Rng::new(seed);
+    let mut heap = Heap::open(&path, Options::writer()).unwrap();
+    let mut t = heap.root("t").unwrap();
+    heap.commit(Durability::Lazy).unwrap();
+    let (mut model, mut committed) = (Model::default(), Model::default());
+    for i in 0..3000 {
+        step(&mut heap, t, &mut model, &mut rng, 400, i > 2000);
+        match rng.below(60) {
+            0 => {
+                heap.commit(if rng.chance(8) {
+                    Durability::Durable
+                } else {
+                    Durability::Lazy
+                })
+                .unwrap();
+                committed = model.clone();
+            }
+            1 => {
+                heap.abort().unwrap();
+                model = committed.clone();
+                assert_sound(&heap);
+            }
+            2 if rng.chance(3) => {
+                heap.close(if rng.chance(2) {
+                    Durability::Durable
+                } else {
+                    Durability::Lazy
+                })
+                .unwrap();
+                heap = Heap::open(&path, Options::writer()).unwrap();
+                t = heap.root_find("t").unwrap().unwrap();
+                model = committed.clone();
+                compare(&heap, t, &model);
+                assert_sound(&heap);
+            }
+            3 if rng.chance(3) => {
+                let reader = Heap::open(&path, Options::snapshot()).unwrap();
+                let t = reader.root_find("t").unwrap().unwrap();
+                compare(&reader, t, &committed);
+                assert_sound(&reader);
+            }
+            _ => {}
+        }
+    }
+    compare(&heap, t, &model);
+}
+
+#[test]
+fn nested_tables_live_and_die_with_what_holds_them() {
+    let mut heap = Heap::volatile().unwrap();
+    let root = heap.root("r").unwrap();
+    let mut t = root;
+    for _ in 0..5000 {
+        let inner = heap.table_new().unwrap();
+        let slot = heap.entry(t, b"inner").unwrap();
+        heap.cell_set(slot, Cell::Table(inner)).unwrap();
+        t = inner;
+    }
+    assert_sound(&heap);
+    assert_eq!(heap.check().unwrap().tables, 5002);
+    assert!(heap.remove(root, b"inner").unwrap());
+    assert_sound(&heap);
+    assert_eq!(heap.check().unwrap().tables, 2);
+}
+
+#[test]
+fn a_queue_takes_no_more_room_than_its_elements() {
+    let mut heap = Heap::volatile().unwrap();
+    let t = heap.root("queue").unwrap();
+    for i in 0..200_000i64 {
+        let slot = heap.entry_int(t, i).unwrap();
+        heap.cell_set(slot, Cell::Num(1.0)).unwrap();
+        if i >= 1000 {
+            assert!(heap.remove(t, (i - 1000).to_string().as_bytes()).unwrap());
+        }
+    }
+    assert_sound(&heap);
+    assert!(
+        heap.live_bytes().unwrap() < 400_000,
+        "{}",
+        heap.live_bytes().unwrap()
+    );
+}
+
+#[test]
+fn scattered_deletions_give_chunks_back() {
+    let mut heap = Heap::volatile().unwrap();
+    let t = heap.root("t").unwrap();
+    for i in 0..100_000i64 {
+        heap.entry_int(t, i).unwrap();
+    }
+    let full = heap.live_bytes().unwrap();
+    for i in 0..100_000i64 {
+        if i % 20 != 0 {
+            heap.remove(t, i.to_string().as_bytes()).unwrap();
+        }
+    }
+    assert_sound(&heap);
+    // The index stays (a quarter of the whole); the entries go.
+    assert!(
+        heap.live_bytes().unwrap() < full * 45 / 100,
+        "{} of {full}",
+        heap.live_bytes().unwrap()
+    );
+    let mut expected = 0;
+    heap.for_each(t, &mut |key, _| {
+        assert_eq!(key, expected.to_string().as_bytes());
+        expected += 20;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(expected, 100_000);
+}
+
+#[test]
+fn a_million_random_small_strings_cost_little_more_than_their_bytes() {
+    // Lengths 1 to 256, uniform, as values' blocks: what the allocator adds. Strings of up to 15 bytes would lie in their
+    // cells and need no block at all; here they are forced into blocks by being counted as 16.
+    let mut rng = Rng::new(47);
+    let mut heap = Heap::volatile().unwrap();
+    let before = heap.end_bytes();
+    let t = heap.root("t").unwrap();
+    let mut live = 0u64;
+    for i in 0..1_000_000i64 {
+        let len = 16 + rng.below(241) as usize;
+        live += len as u64;
+        let slot = heap.entry_int(t, i).unwrap();
+        heap.cell_set(
+            slot,
+            Cell::Str {
+                bytes: &vec![b'x'; len],
+                maybe_num: false,
+            },
+        )
+        .unwrap();
+    }
+    let strings_in_blocks = heap.live_bytes().unwrap() - heap_without_strings();
+    let total = heap.end_bytes() - before - heap_without_strings();
+    let percent = |n: u64| (n as f64 / live as f64 - 1.0) * 100.0;
+    println!(
+        "size classes: {:+.1} %, with descriptors and unused blocks: {:+.1} %",
+        percent(strings_in_blocks),
+        percent(total)
+    );
+    assert!(percent(total) <= 8.0);
+}
+
+/// What the table of a million elements takes without its strings.
+fn heap_without_strings() -> u64 {
+    let mut heap = Heap::volatile().unwrap();
+    let t = heap.root("t").unwrap();
+    for i in 0..1_000_000i64 {
+        heap.entry_int(t, i).unwrap();
+    }
+    heap.live_bytes().unwrap()
+}
