@@ -3,5 +3,6 @@
 
 pub mod crash;
 pub mod disk;
+pub mod format_doc;
 pub mod oracle;
 pub mod rng;
