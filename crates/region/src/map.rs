@@ -74,24 +74,17 @@ impl Map {
     /// Called before `[start, end)` of anonymous memory is first used.
     pub(crate) fn prepare(&mut self, start: u64, end: u64) {
         const HUGE: u64 = 2 << 20;
-        if end - self.huge_up_to.max(start) < HUGE && end < self.huge_up_to || end < HUGE_FROM_BYTES
-        {
+        if end < HUGE_FROM_BYTES || end <= self.huge_up_to {
             return;
         }
         // Ask well ahead, so that this is one call in many extensions.
         let from = self.huge_up_to.max(start).next_multiple_of(HUGE);
         let to = (end + end / 2).next_multiple_of(HUGE).min(self.len);
-        if from < to && end > self.huge_up_to {
+        if from < to {
             // SAFETY: the range lies in our reservation; the advice changes no content.
-            unsafe {
-                libc::madvise(
-                    self.base().add(from as usize).cast(),
-                    (to - from) as usize,
-                    libc::MADV_HUGEPAGE,
-                )
-            };
-            self.huge_up_to = to;
+            unsafe { libc::madvise(self.base().add(from as usize).cast(), (to - from) as usize, libc::MADV_HUGEPAGE) };
         }
+        self.huge_up_to = to;
     }
 
     /// Makes `[start, end)` a private copy of the same range of `file`: reads see the file, writes stay here.
