@@ -1,0 +1,308 @@
+//! The tree of an AWK program, as written: nothing is simplified, parentheses stay.
+//!
+//! Invariant: the tree's depth is bounded by the parser (`parse::DEPTH_MAX`), so that recursive walks are safe; chains that
+//! programs make long (`a b c`, `a + b + c`, `a || b || c`, `else if`) are flat lists for the same reason.
+
+use crate::names::{Builtin, Names, Symbol};
+use crate::span::Span;
+
+/// A whole program, or the functions of a heap.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Pattern-action rules in program order.
+    pub rules: Vec<Rule>,
+    /// Function definitions in program order.
+    pub functions: Vec<Function>,
+    /// The names that symbols stand for.
+    pub names: Names,
+}
+
+/// `pattern { action }`
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// When it applies.
+    pub pattern: Pattern,
+    /// `None`: no braces, which prints the record.
+    pub body: Option<Vec<Stmt>>,
+    /// The whole rule.
+    pub span: Span,
+}
+
+/// What selects records.
+#[derive(Clone, Debug)]
+pub enum Pattern {
+    /// `BEGIN`
+    Begin,
+    /// `END`
+    End,
+    /// none: every record
+    Always,
+    /// an expression
+    Expr(Expr),
+    /// `from, to`
+    Range(Expr, Expr),
+}
+
+/// `function name(params) { body }`
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: Symbol,
+    /// Where the name stands.
+    pub name_span: Span,
+    /// Parameters, locals included: AWK does not tell them apart.
+    pub params: Vec<(Symbol, Span)>,
+    /// Statements.
+    pub body: Vec<Stmt>,
+    /// Exactly the text from `function` to `}`: what a heap keeps.
+    pub span: Span,
+}
+
+/// A statement and its place.
+#[derive(Clone, Debug)]
+pub struct Stmt {
+    /// What it does.
+    pub kind: StmtKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// Statements.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum StmtKind {
+    Expr(Expr),
+    /// `print` and `printf`; `parens` if the list was written in parentheses.
+    Print {
+        printf: bool,
+        args: Vec<Expr>,
+        parens: bool,
+        to: Option<Redirect>,
+    },
+    /// `if`/`else if` chain, flat.
+    If {
+        arms: Vec<(Expr, Vec<Stmt>)>,
+        otherwise: Option<Vec<Stmt>>,
+    },
+    While {
+        cond: Expr,
+        body: Vec<Stmt>,
+    },
+    DoWhile {
+        body: Vec<Stmt>,
+        cond: Expr,
+    },
+    For {
+        init: Option<Box<Stmt>>,
+        cond: Option<Expr>,
+        step: Option<Box<Stmt>>,
+        body: Vec<Stmt>,
+    },
+    ForIn {
+        var: Symbol,
+        var_span: Span,
+        array: Symbol,
+        array_span: Span,
+        body: Vec<Stmt>,
+    },
+    Block(Vec<Stmt>),
+    Next,
+    NextFile,
+    Exit(Option<Expr>),
+    Return(Option<Expr>),
+    Break,
+    Continue,
+    /// `delete a[subs]`, or the whole array without `subs`.
+    Delete {
+        array: Symbol,
+        array_span: Span,
+        subs: Option<Vec<Expr>>,
+    },
+}
+
+/// Where output goes.
+#[derive(Clone, Debug)]
+pub struct Redirect {
+    /// `>`, `>>` or `|`.
+    pub kind: RedirectKind,
+    /// File name or command.
+    pub target: Expr,
+}
+
+/// The three ways of output redirection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum RedirectKind {
+    File,
+    Append,
+    Pipe,
+}
+
+/// An expression and its place.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// Expressions.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum ExprKind {
+    Num(f64),
+    Str(Vec<u8>),
+    /// `/text/`: a pattern where one is wanted, `$0 ~ /text/` elsewhere.
+    Regex(Vec<u8>),
+    Var(Symbol),
+    Field(Box<Expr>),
+    Index {
+        array: Symbol,
+        subs: Vec<Expr>,
+    },
+    Group(Box<Expr>),
+    /// `(a, b)` directly after `print`.
+    Tuple(Vec<Expr>),
+    Not(Box<Expr>),
+    Minus(Box<Expr>),
+    Plus(Box<Expr>),
+    /// Left-associative chain of `+ -` or of `* / %`: first, then (operator, operand)s.
+    Arith {
+        first: Box<Expr>,
+        rest: Vec<(ArithOp, Expr)>,
+    },
+    Power {
+        base: Box<Expr>,
+        exponent: Box<Expr>,
+    },
+    Concat(Vec<Expr>),
+    Compare {
+        op: CompareOp,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    Match {
+        negated: bool,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    In {
+        subs: Vec<Expr>,
+        array: Symbol,
+        array_span: Span,
+    },
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Cond {
+        cond: Box<Expr>,
+        yes: Box<Expr>,
+        no: Box<Expr>,
+    },
+    /// `op` is `None` for plain `=`.
+    Assign {
+        target: Box<Expr>,
+        op: Option<ArithOp>,
+        value: Box<Expr>,
+    },
+    /// `++` and `--`.
+    Step {
+        target: Box<Expr>,
+        down: bool,
+        prefix: bool,
+    },
+    Call {
+        name: Symbol,
+        args: Vec<Expr>,
+    },
+    /// `parens` is false for `length` without them.
+    Builtin {
+        which: Builtin,
+        args: Vec<Expr>,
+        parens: bool,
+    },
+    Getline {
+        target: Option<Box<Expr>>,
+        from: GetlineFrom,
+    },
+}
+
+/// What `getline` reads.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum GetlineFrom {
+    Main,
+    File(Box<Expr>),
+    Command(Box<Expr>),
+}
+
+/// Arithmetic operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum ArithOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Pow,
+}
+
+impl ArithOp {
+    /// As written.
+    pub fn text(self) -> &'static str {
+        match self {
+            ArithOp::Add => "+",
+            ArithOp::Sub => "-",
+            ArithOp::Mul => "*",
+            ArithOp::Div => "/",
+            ArithOp::Mod => "%",
+            ArithOp::Pow => "^",
+        }
+    }
+}
+
+/// Comparison operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum CompareOp {
+    Lt,
+    Le,
+    Eq,
+    Ne,
+    Gt,
+    Ge,
+}
+
+impl CompareOp {
+    /// As written.
+    pub fn text(self) -> &'static str {
+        match self {
+            CompareOp::Lt => "<",
+            CompareOp::Le => "<=",
+            CompareOp::Eq => "==",
+            CompareOp::Ne => "!=",
+            CompareOp::Gt => ">",
+            CompareOp::Ge => ">=",
+        }
+    }
+}
+
+impl Expr {
+    /// Whether something can be assigned to it.
+    pub fn is_lvalue(&self) -> bool {
+        matches!(
+            self.kind,
+            ExprKind::Var(_) | ExprKind::Field(_) | ExprKind::Index { .. }
+        )
+    }
+
+    /// The expression inside any parentheses.
+    pub fn ungrouped(&self) -> &Expr {
+        let mut e = self;
+        while let ExprKind::Group(inner) = &e.kind {
+            e = inner;
+        }
+        e
+    }
+}

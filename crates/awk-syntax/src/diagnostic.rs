@@ -1,0 +1,106 @@
+//! What is to be said about a program text: errors and warnings with their place.
+//!
+//! Invariant: a message is one line without place or severity; the caller words those.
+
+use crate::span::{Sources, Span};
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// The text is no program.
+    Error,
+    /// The text is a program that cannot run: a name is used as what it is not, or has no meaning. Other AWKs find this
+    /// while running.
+    Misuse,
+    /// The program runs, perhaps not as meant.
+    Warning,
+}
+
+/// One error or warning.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where.
+    pub span: Span,
+    /// What is wrong, and what was expected.
+    pub message: String,
+}
+
+impl Diagnostic {
+    /// `prog.awk:3:7: unexpected ...`; warnings say that they are.
+    pub fn render(&self, sources: &Sources) -> String {
+        let severity = if self.severity == Severity::Warning {
+            "warning: "
+        } else {
+            ""
+        };
+        format!("{}: {severity}{}", sources.place(self.span), self.message)
+    }
+}
+
+/// The collector that lexer, parser and resolver write into.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// After this many errors a parser gives up: what follows is mostly noise.
+    pub const ERRORS_MAX: usize = 20;
+
+    /// Notes an error, unless one is already noted at the very same place.
+    pub fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.note(Severity::Error, span, message);
+    }
+
+    /// Notes a misuse, unless an error is already noted at the very same place.
+    pub fn misuse(&mut self, span: Span, message: impl Into<String>) {
+        self.note(Severity::Misuse, span, message);
+    }
+
+    fn note(&mut self, severity: Severity, span: Span, message: impl Into<String>) {
+        let seen = |d: &Diagnostic| {
+            d.severity != Severity::Warning
+                && d.span.source == span.source
+                && d.span.start == span.start
+        };
+        if !self.list.iter().any(seen) {
+            self.list.push(Diagnostic {
+                severity,
+                span,
+                message: message.into(),
+            });
+        }
+    }
+
+    /// Notes a warning.
+    pub fn warn(&mut self, span: Span, message: impl Into<String>) {
+        let d = Diagnostic {
+            severity: Severity::Warning,
+            span,
+            message: message.into(),
+        };
+        if !self.list.contains(&d) {
+            self.list.push(d);
+        }
+    }
+
+    /// Whether any error or misuse was noted.
+    pub fn has_errors(&self) -> bool {
+        self.error_count() > 0
+    }
+
+    /// How many errors and misuses were noted.
+    pub fn error_count(&self) -> usize {
+        self.list
+            .iter()
+            .filter(|d| d.severity != Severity::Warning)
+            .count()
+    }
+
+    /// All, in the order they were found.
+    pub fn list(&self) -> &[Diagnostic] {
+        &self.list
+    }
+}
