@@ -1,1 +1,24 @@
+//! The AWK engine: resolved tree to code, and the machine that runs it on records, streams and a heap.
+//!
+//! The way in is [`interp`]: `load` a program, then `run` it. A run is a transaction on its heap: the normal end (also by
+//! `exit`) commits, an error commits nothing. Nothing here prints on its own account, exits the process or touches signals.
 
+pub mod code;
+pub mod compile;
+pub mod error;
+pub mod fields;
+pub mod format;
+pub mod interp;
+pub mod num;
+pub mod record;
+pub mod records;
+pub mod regex;
+pub mod settings;
+pub mod store;
+pub mod streams;
+pub mod text;
+pub mod value;
+pub mod vm;
+
+pub use error::Error;
+pub use interp::{Loaded, Setup, load, run};

@@ -1,0 +1,366 @@
+//! What the compiler makes and the machine runs.
+//!
+//! Two stacks: numbers (`f64`) and values. A third thing grows and shrinks like a stack: the text buffer, in which strings
+//! are put together piece by piece; *marks* say where the current string begins. Array keys go through a *key register*
+//! that the instruction before an array instruction fills.
+//!
+//! Invariant: an `Op` has at most 16 bytes, and every path through a piece of code leaves the stacks as high as its
+//! consumer expects (`Want` in `compile.rs`).
+
+use std::rc::Rc;
+
+use awk_syntax::ast::{ArithOp, CompareOp};
+use awk_syntax::names::Special;
+use awk_syntax::span::Span;
+
+use crate::fields::Splitter;
+use crate::format::Format;
+use crate::regex::Regex;
+use crate::value::Value;
+
+/// An array operand: a global's number, or with `LOCAL` set a parameter's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arr(pub u32);
+
+impl Arr {
+    /// Marks a parameter of the running function.
+    pub const LOCAL: u32 = 1 << 31;
+    /// ENVIRON and ARGV have numbers of their own at the top of the range of globals.
+    pub const ENVIRON: Arr = Arr(Arr::LOCAL - 1);
+    /// See `ENVIRON`.
+    pub const ARGV: Arr = Arr(Arr::LOCAL - 2);
+}
+
+/// A comparison and the outcome on which to jump, in one byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Test(u8);
+
+impl Test {
+    /// Jump if `op` gives `when`.
+    pub fn new(op: CompareOp, when: bool) -> Test {
+        Test(op as u8 | (u8::from(when) << 3))
+    }
+
+    /// Whether to jump; `None` is an unordered pair (NaN), for which only `!=` holds.
+    #[inline]
+    pub fn passes(self, order: Option<std::cmp::Ordering>) -> bool {
+        use std::cmp::Ordering::{Equal, Greater, Less};
+        let holds = match self.0 & 7 {
+            0 => order == Some(Less),
+            1 => matches!(order, Some(Less | Equal)),
+            2 => order == Some(Equal),
+            3 => order != Some(Equal),
+            4 => order == Some(Greater),
+            _ => matches!(order, Some(Greater | Equal)),
+        };
+        holds == (self.0 & 8 != 0)
+    }
+
+    /// The same for two numbers, without the detour over `Ordering`.
+    #[inline]
+    pub fn passes_nums(self, a: f64, b: f64) -> bool {
+        let holds = match self.0 & 7 {
+            0 => a < b,
+            1 => a <= b,
+            2 => a == b,
+            3 => a != b,
+            4 => a > b,
+            _ => a >= b,
+        };
+        holds == (self.0 & 8 != 0)
+    }
+}
+
+impl std::fmt::Debug for Test {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const SIGNS: [&str; 8] = ["<", "<=", "==", "!=", ">", ">=", "?", "?"];
+        write!(
+            f,
+            "{}{}",
+            if self.0 & 8 != 0 { "" } else { "not " },
+            SIGNS[usize::from(self.0 & 7)]
+        )
+    }
+}
+
+/// What `++` and `--` leave on the number stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leave {
+    /// Nothing: the value is not used.
+    Nothing,
+    /// The value before.
+    Old,
+    /// The value after.
+    New,
+}
+
+/// `++` or `--`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// `--`
+    pub down: bool,
+    /// What stays on the number stack.
+    pub leave: Leave,
+}
+
+impl Step {
+    /// What is added.
+    #[inline]
+    pub fn delta(self) -> f64 {
+        if self.down { -1.0 } else { 1.0 }
+    }
+}
+
+/// A regular expression operand: a constant's number, or `DYNAMIC`: its text is the top string of the text buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Re(pub u32);
+
+impl Re {
+    /// Not known before the program runs.
+    pub const DYNAMIC: Re = Re(u32::MAX);
+}
+
+/// Where `split` gets its separator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sep {
+    /// FS
+    Default,
+    /// A constant's number.
+    Const(u32),
+    /// The top string of the text buffer.
+    Dynamic,
+}
+
+/// Where a line of output goes; the name is the top string of the text buffer (but for standard output).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum To {
+    Stdout,
+    File,
+    Append,
+    Pipe,
+}
+
+/// Where `getline` reads; a name is the top string of the text buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum From {
+    Main,
+    File,
+    Command,
+}
+
+/// One-argument functions of numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum NumFn {
+    Cos,
+    Exp,
+    Int,
+    Log,
+    Sin,
+    Sqrt,
+}
+
+/// An instruction. `keep`: the assigned value stays on the stack it came from. "text" is the text buffer's top string.
+#[derive(Clone, Copy, Debug)]
+#[rustfmt::skip] // a table
+pub enum Op {
+    // -- push a number
+    Num(f64),
+    NumGlobal(u32), NumLocal(u32), NumSpecial(Special),
+    /// `$n` / `$` of the popped number
+    NumField(u32), NumFieldDyn,
+    NumVal,
+    /// element at the key
+    NumElem(Arr),
+
+    // -- numbers to number
+    Arith(ArithOp),
+    ArithConst(ArithOp, f64),
+    Neg, Not,
+    NotVal,
+    CompareNum(CompareOp), CompareVal(CompareOp), CompareText(CompareOp),
+    NumFn(NumFn), Atan2,
+    DropNum, DropVal,
+    /// the number below the top
+    DropNumUnder,
+
+    // -- push a value
+    Const(u32), Uninit,
+    ValGlobal(u32), ValLocal(u32), ValSpecial(Special),
+    ValField(u32), ValFieldDyn,
+    ValNum,
+    ValElem(Arr),
+    /// a variable handed on as it is, array or not
+    PassLocal(u32), PassGlobal(u32),
+    /// the array itself, as an argument; a local that holds nothing becomes an array
+    PushArray(Arr),
+
+    // -- text
+    TextBegin,
+    /// text to a value
+    TextEnd,
+    AppendConst(u32),
+    AppendVal { out: bool }, AppendNum { out: bool },
+    AppendGlobal { n: u32, out: bool }, AppendLocal { n: u32, out: bool }, AppendSpecial { s: Special, out: bool },
+    AppendField { n: u32, out: bool }, AppendFieldDyn { out: bool },
+    /// `$` of the number on top, which stays
+    AppendFieldPeek,
+    AppendElem { array: Arr, out: bool },
+    AppendSubsep, AppendOfs, AppendOrs,
+
+    // -- key register
+    KeyText, KeyNum, KeyVal,
+    /// the value on top, which stays
+    KeyPeek,
+    /// the value under the top, which goes
+    KeyUnder,
+    KeyConst(u32), KeyGlobal(u32), KeyLocal(u32), KeyField(u32),
+
+    // -- store: value or number from its stack
+    StoreGlobal { n: u32, keep: bool }, StoreNumGlobal { n: u32, keep: bool },
+    StoreLocal { n: u32, keep: bool }, StoreNumLocal { n: u32, keep: bool },
+    StoreSpecial { s: Special, keep: bool },
+    /// field number on top of the number stack
+    StoreField { keep: bool },
+    /// field number below the top of the number stack, which goes
+    StoreFieldUnder,
+    StoreElem { array: Arr, keep: bool }, StoreNumElem { array: Arr, keep: bool },
+    /// `s = s text`
+    GrowGlobal(u32), GrowLocal(u32),
+    /// `target op= number`
+    ArithGlobal { n: u32, op: ArithOp, keep: bool }, ArithLocal { n: u32, op: ArithOp, keep: bool },
+    ArithSpecial { s: Special, op: ArithOp, keep: bool }, ArithField { op: ArithOp, keep: bool },
+    ArithElem { array: Arr, op: ArithOp, keep: bool },
+    StepGlobal { n: u32, step: Step }, StepLocal { n: u32, step: Step },
+    StepSpecial { s: Special, step: Step }, StepField(Step), StepElem { array: Arr, step: Step },
+    /// `a[$n]++` in one
+    StepElemField { array: Arr, field: u32, step: Step },
+
+    // -- jumps
+    Jump(u32),
+    JumpNum { when: bool, to: u32 }, JumpVal { when: bool, to: u32 },
+    JumpCompareNum { test: Test, to: u32 }, JumpCompareVal { test: Test, to: u32 }, JumpCompareText { test: Test, to: u32 },
+    JumpCompareConst { test: Test, to: u32, n: f64 },
+    JumpCompareField { test: Test, field: u16, to: u32, n: f64 },
+    /// a variable with a constant number
+    JumpCompareGlobal { test: Test, var: u16, to: u32, n: f64 }, JumpCompareLocal { test: Test, var: u16, to: u32, n: f64 },
+    JumpMatchRecord { re: u32, when: bool, to: u32 },
+    JumpIn { array: Arr, when: bool, to: u32 },
+    /// range pattern number: whether it is running
+    JumpRange { n: u32, to: u32 },
+    SetRange { n: u32, on: bool },
+    /// the number on top is not above 0; it stays
+    JumpNone { to: u32 },
+
+    // -- matching, arrays
+    MatchRecord(Re), MatchField { field: u32, re: Re }, MatchText(Re),
+    In(Arr), DeleteElem(Arr), DeleteArray(Arr),
+    ForIn(Arr), ForNext { end: u32 }, ForEnd,
+
+    // -- functions
+    Call { function: u32, args: u32 },
+    /// with the value on top
+    Return,
+
+    // -- built-in functions
+    LengthText, LengthRecord, LengthArray(Arr),
+    /// a variable that may be an array
+    LengthLocal(u32), LengthGlobal(u32),
+    Substr { bounded: bool },
+    Index, ToLower, ToUpper,
+    Match(Re),
+    Split { array: Arr, sep: Sep },
+    /// text: replacement, then target; leaves the count, and the new text as a value if there is any
+    Sub { re: Re, global: bool },
+    Sprintf(u32), SprintfConst { format: u32, args: u32 },
+    Rand, Srand { given: bool },
+    Close, Fflush { named: bool }, System,
+    /// leaves the status on the number stack; if `into_value` and above 0, the line on the value stack
+    Getline { from: From, into_value: bool },
+
+    // -- output
+    PrintRecord, Write(To),
+    /// values, from the stack, with OFS and ORS
+    Print { args: u32 },
+    /// values to text by format
+    Printf(u32), PrintfConst { format: u32, args: u32 },
+
+    // -- flow of records
+    BeginDone, NextRecord { end: u32 }, Next, NextFile, Exit { given: bool }, Halt,
+}
+
+const _: () = assert!(size_of::<Op>() <= 16);
+
+/// A compiled function.
+#[derive(Debug)]
+pub struct FunctionCode {
+    /// For messages.
+    pub name: String,
+    /// First instruction.
+    pub entry: u32,
+    /// Names of the parameters, locals included.
+    pub params: Vec<String>,
+    /// Whether a parameter may hold an array made during the call.
+    pub has_arrays: bool,
+}
+
+/// A compiled program.
+#[derive(Default)]
+pub struct Code {
+    /// Instructions: BEGIN rules, the record loop, END rules, functions.
+    pub ops: Vec<Op>,
+    /// The place of each instruction in the program text.
+    pub spans: Vec<Span>,
+    /// Constant values.
+    pub consts: Vec<Value>,
+    /// Constant regular expressions.
+    pub regexes: Vec<Rc<Regex>>,
+    /// Constant separators of `split`.
+    pub splitters: Vec<Rc<Splitter>>,
+    /// Constant formats.
+    pub formats: Vec<Rc<Format>>,
+    /// Names of the global variables by number.
+    pub globals: Vec<String>,
+    /// Functions by number.
+    pub functions: Vec<FunctionCode>,
+    /// How many range patterns there are.
+    pub ranges: u32,
+    /// First instruction of the record loop.
+    pub main_start: u32,
+    /// First instruction of the END rules.
+    pub end_start: u32,
+    /// Whether there is any rule that needs input read.
+    pub reads_input: bool,
+    /// Whether ENVIRON / ARGV occur as arrays.
+    pub uses_environ: bool,
+    /// See `uses_environ`.
+    pub uses_argv: bool,
+}
+
+impl Code {
+    /// One instruction per line (`--dump=code`).
+    pub fn print(&self) -> String {
+        let mut out = String::new();
+        for (at, op) in self.ops.iter().enumerate() {
+            for f in &self.functions {
+                if f.entry as usize == at {
+                    out.push_str(&format!(
+                        "function {} ({} parameters)\n",
+                        f.name,
+                        f.params.len()
+                    ));
+                }
+            }
+            if at == self.main_start as usize {
+                out.push_str("records:\n");
+            }
+            if at == self.end_start as usize {
+                out.push_str("end:\n");
+            }
+            out.push_str(&format!("{at:5}  {op:?}\n"));
+        }
+        out
+    }
+}

@@ -1,0 +1,253 @@
+//! Loading and running a program: what the programs in `bin/` call.
+//!
+//! Invariant: the heap is committed exactly if the program ran to its end and all its output was handed over.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+
+use awk_syntax::names::Special;
+use awk_syntax::{Diagnostics, Kind, Resolved, Severity, Sources};
+use heap::{Durability, Heap};
+
+use crate::code::{Arr, Code};
+use crate::compile::compile;
+use crate::error::{Error, Fatal, Reason};
+use crate::settings::Settings;
+use crate::store::{Store, stored_function};
+use crate::streams::Streams;
+use crate::text::Charset;
+use crate::value::Value;
+use crate::vm::{Input, NamedVariable, Phase, Vm};
+
+/// A program that is ready to run.
+pub struct Loaded {
+    /// The tree with its names.
+    pub resolved: Resolved,
+    /// The code.
+    pub code: Code,
+    /// What should be told to the user, one rendered line each.
+    pub warnings: Vec<String>,
+    charset: Charset,
+}
+
+/// Reads, resolves and compiles a program. Functions that it calls but does not define come from `heap`.
+///
+/// # Errors
+/// [`Error::Syntax`] with all messages; damage of the heap.
+pub fn load(sources: Sources, heap: &Heap, charset: Charset) -> Result<Loaded, Error> {
+    let mut trouble = None;
+    let mut lookup = |name: &str| {
+        if !heap.is_persistent() {
+            return None;
+        }
+        stored_function(heap, name).unwrap_or_else(|error| {
+            trouble = Some(error);
+            None
+        })
+    };
+    let (result, diagnostics) = awk_syntax::load(sources, &mut lookup);
+    if let Some(error) = trouble {
+        return Err(error.into());
+    }
+    let resolved = match result {
+        Ok(resolved) => resolved,
+        Err(sources) => return Err(refusal(&diagnostics, &sources)),
+    };
+    let mut warnings = rendered(&diagnostics, &resolved.sources, true);
+    let mut diagnostics = Diagnostics::default();
+    let code = compile(&resolved, charset, &mut diagnostics);
+    if diagnostics.has_errors() {
+        return Err(refusal(&diagnostics, &resolved.sources));
+    }
+    warnings.extend(rendered(&diagnostics, &resolved.sources, true));
+    Ok(Loaded {
+        resolved,
+        code,
+        warnings,
+        charset,
+    })
+}
+
+/// One line for each warning, or for each error and misuse.
+fn rendered(diagnostics: &Diagnostics, sources: &Sources, warnings: bool) -> Vec<String> {
+    let wanted = |severity: Severity| (severity == Severity::Warning) == warnings;
+    let list = diagnostics.list().iter().filter(|d| wanted(d.severity));
+    list.map(|d| d.render(sources)).collect()
+}
+
+fn refusal(diagnostics: &Diagnostics, sources: &Sources) -> Error {
+    let lines = rendered(diagnostics, sources, false);
+    let is_text = |severity: Severity| severity == Severity::Error;
+    if diagnostics.list().iter().any(|d| is_text(d.severity)) {
+        Error::Syntax(lines)
+    } else {
+        Error::Misuse(lines)
+    }
+}
+
+/// What a run gets from the outside.
+pub struct Setup {
+    /// ARGV[0].
+    pub argv0: Vec<u8>,
+    /// ARGV from 1 on.
+    pub operands: Vec<Vec<u8>>,
+    /// `-v` assignments, `name=value`.
+    pub assigns: Vec<Vec<u8>>,
+    /// `-F`.
+    pub field_separator: Option<Vec<u8>>,
+    /// ENVIRON.
+    pub environ: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Standard input; the process's own if `None`.
+    pub stdin: Option<Box<dyn Read>>,
+    /// Standard output.
+    pub stdout: Box<dyn Write>,
+    /// Each statement's output goes out at once.
+    pub stdout_is_terminal: bool,
+    /// Is told what does not end the run: an operand that cannot be read.
+    pub warn: Box<dyn FnMut(String)>,
+    /// Whether the commit at the end waits for the medium.
+    pub durability: Durability,
+}
+
+/// Runs a program to its end and gives its exit status. `heap_name` is for messages.
+///
+/// # Errors
+/// What ended the run early; nothing is committed then.
+pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result<i32, Error> {
+    let durability = setup.durability;
+    let (store, globals) = Store::open(heap, heap_name, &loaded.resolved)?;
+    let mut streams = Streams::new(setup.stdout, setup.stdout_is_terminal);
+    if let Some(stdin) = setup.stdin {
+        streams.set_stdin(stdin);
+    }
+    let mut argv = vec![setup.argv0];
+    argv.extend(setup.operands);
+    let mut settings = Settings::new(loaded.charset);
+    let argc = Value::Num(argv.len() as f64);
+    settings
+        .set(Special::ARGC, argc)
+        .map_err(|e| Error::Run(e.to_string()))?;
+    let input = Input::new(
+        argv.split_off(1),
+        command_line_names(&loaded.resolved),
+        setup.warn,
+    );
+    let mut vm = Vm::new(&loaded.code, store, globals, settings, streams, input);
+    let prepared = prepare(
+        &mut vm,
+        &argv[0],
+        setup.field_separator,
+        &setup.assigns,
+        &setup.environ,
+    );
+    let result = match prepared {
+        Ok(()) => vm
+            .run()
+            .map_err(|fatal| with_position(&vm, &loaded.resolved, &fatal)),
+        Err(fatal) => Err(Error::Run(fatal.to_string())),
+    };
+    // What was printed before an error is still printed.
+    let closed = vm.streams.close_all();
+    result?;
+    closed.map_err(|error| match Fatal::from(error).reason() {
+        Reason::BrokenPipe => Error::BrokenPipe,
+        Reason::Message(message) => Error::Run(message.clone()),
+    })?;
+    let others = std::mem::take(&mut vm.input.others);
+    vm.store
+        .commit(&loaded.resolved, &vm.globals, &others, durability)?;
+    let exit_code = vm.exit_code;
+    // Gives the file's reserve back. The commit is already as durable as was asked for: no second flush.
+    vm.store.main.close(Durability::Lazy)?;
+    Ok(exit_code)
+}
+
+fn prepare(
+    vm: &mut Vm<'_>,
+    argv0: &[u8],
+    field_separator: Option<Vec<u8>>,
+    assigns: &[Vec<u8>],
+    environ: &[(Vec<u8>, Vec<u8>)],
+) -> Result<(), Fatal> {
+    if vm.code.uses_environ {
+        for (name, text) in environ {
+            vm.set_outer(Arr::ENVIRON, name, text)?;
+        }
+    }
+    if vm.code.uses_argv {
+        vm.set_outer(Arr::ARGV, b"0", argv0)?;
+        vm.operands_to_argv()?;
+    }
+    if let Some(separator) = field_separator {
+        vm.assign_named(b"FS", &separator)?;
+    }
+    for assign in assigns {
+        match crate::vm::assignment(assign) {
+            Some((name, text)) => vm.assign_named(name, text)?,
+            None => {
+                let shown = String::from_utf8_lossy(assign);
+                return Err(Fatal::new(format!(
+                    "option -v: `{shown}` is no assignment: expected name=value"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn command_line_names(program: &Resolved) -> HashMap<Vec<u8>, NamedVariable> {
+    let mut names = HashMap::new();
+    for (at, global) in program.globals.iter().enumerate() {
+        let meaning = if global.kind == Kind::Array {
+            NamedVariable::NoScalar
+        } else {
+            NamedVariable::Global(at as u32)
+        };
+        names.insert(program.names.text(global.name).as_bytes().to_vec(), meaning);
+    }
+    for f in &program.functions {
+        names.insert(
+            program.names.text(f.function.name).as_bytes().to_vec(),
+            NamedVariable::NoScalar,
+        );
+    }
+    for special in Special::ALL {
+        let meaning = if special.is_array() {
+            NamedVariable::NoScalar
+        } else {
+            NamedVariable::Special(special)
+        };
+        names.insert(special.name().as_bytes().to_vec(), meaning);
+    }
+    names
+}
+
+/// Adds where in the program and where in the data.
+fn with_position(vm: &Vm<'_>, program: &Resolved, fatal: &Fatal) -> Error {
+    let message = match fatal.reason() {
+        Reason::BrokenPipe => return Error::BrokenPipe,
+        Reason::Message(message) => message,
+    };
+    let place = vm
+        .code
+        .spans
+        .get(vm.position())
+        .map_or(String::new(), |span| program.sources.place(*span) + ": ");
+    let record = if vm.settings.nr > 0.0 && vm.phase != Phase::Begin {
+        let file = vm.settings.text_of(&vm.settings.get(Special::FILENAME));
+        let file = if file.is_empty() || file == b"-" {
+            "standard input".to_string()
+        } else {
+            format!("\"{}\"", String::from_utf8_lossy(&file))
+        };
+        let after = if vm.phase == Phase::End {
+            "after record"
+        } else {
+            "record"
+        };
+        format!(" ({after} {} of {file})", vm.settings.fnr)
+    } else {
+        String::new()
+    };
+    Error::Run(format!("{place}{message}{record}"))
+}

@@ -1,0 +1,318 @@
+//! Numbers from text, and integers to text.
+//!
+//! Invariant: a value read here is the double nearest to the decimal that was written (C's `strtod` without hexadecimal
+//! floats), and an integer written here has exactly that double's digits. Called by the VM, `format` and the lexer.
+
+use std::io::Write as _;
+
+/// Powers of ten that a double holds exactly.
+const POW10: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// White space as C's `isspace` has it, which is what `strtod` skips.
+#[inline]
+fn is_blank(b: u8) -> bool {
+    b == b' ' || (b'\t'..=b'\r').contains(&b)
+}
+
+fn skip_blanks(s: &[u8], mut at: usize) -> usize {
+    while at < s.len() && is_blank(s[at]) {
+        at += 1;
+    }
+    at
+}
+
+/// The number that `s` begins with, after blanks; 0 if there is none.
+///
+/// Decimal only: `0x1A` is 0. The signed words `+inf`, `-inf`, `+nan`, `-nan` count if nothing but blanks follows, as
+/// in gawk; without a sign they are 0.
+#[inline]
+pub fn parse_prefix(s: &[u8]) -> f64 {
+    match scan(s) {
+        Some((value, _)) => value,
+        None => 0.0,
+    }
+}
+
+/// The value of `s` if all of it is a number, blanks around it allowed: the test for POSIX's *strnum*.
+#[inline]
+pub fn looks_numeric(s: &[u8]) -> Option<f64> {
+    // Most fields that are no numbers say so in their first byte.
+    match *s.first()? {
+        b'0'..=b'9' | b'+' | b'-' | b'.' | b' ' | b'\t'..=b'\r' => {}
+        _ => return None,
+    }
+    let (value, end) = scan(s)?;
+    (end == s.len() || skip_blanks(s, end) == s.len()).then_some(value)
+}
+
+/// The value of a number in program text. The lexer decides how far it reaches; a `0x` prefix makes it hexadecimal,
+/// a leading zero does not make it octal.
+pub fn parse_literal(s: &str) -> f64 {
+    let hex = s.strip_prefix("0x").or_else(|| s.strip_prefix("0X"));
+    match hex {
+        Some(digits) => digits
+            .chars()
+            .map_while(|c| c.to_digit(16))
+            .fold(0.0, |value, digit| value * 16.0 + f64::from(digit)),
+        None => parse_prefix(s.as_bytes()),
+    }
+}
+
+/// Value and end of the number at the front of `s`, blanks before it included.
+#[inline]
+fn scan(s: &[u8]) -> Option<(f64, usize)> {
+    let mut at = 0;
+    while at < s.len() && is_blank(s[at]) {
+        at += 1;
+    }
+    let start = at;
+    let mut negative = false;
+    if at < s.len() && (s[at] == b'-' || s[at] == b'+') {
+        negative = s[at] == b'-';
+        at += 1;
+    }
+    let mut mantissa: u64 = 0;
+    let digits_from = at;
+    while at < s.len() {
+        let digit = s[at].wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+        at += 1;
+    }
+    let mut digits = at - digits_from;
+    let mut scale = 0i64;
+    if at < s.len() && s[at] == b'.' {
+        let fraction_from = at + 1;
+        let mut next = fraction_from;
+        while next < s.len() {
+            let digit = s[next].wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+            next += 1;
+        }
+        let fraction = next - fraction_from;
+        if digits + fraction > 0 {
+            digits += fraction;
+            scale = -(fraction as i64);
+            at = next;
+        }
+    }
+    if digits == 0 {
+        return scan_word(s, digits_from, negative);
+    }
+    if at < s.len() && (s[at] == b'e' || s[at] == b'E') {
+        at = scan_exponent(s, at, &mut scale);
+    }
+    // Both operands are exact, so one rounding is made and the result is the nearest double (Clinger, 1990). Leading
+    // zeros make `digits` an overestimate, which only costs time.
+    let value = if digits <= 19 && mantissa <= 1 << 53 && scale.unsigned_abs() <= 22 {
+        let whole = mantissa as f64;
+        let power = POW10[scale.unsigned_abs() as usize];
+        let magnitude = if scale < 0 {
+            whole / power
+        } else {
+            whole * power
+        };
+        if negative { -magnitude } else { magnitude }
+    } else {
+        parse_slowly(&s[start..at])
+    };
+    Some((value, at))
+}
+
+/// Reads an exponent at `at`, which is on the `e`; gives back the end of the number, unmoved if no digits follow.
+#[inline]
+fn scan_exponent(s: &[u8], at: usize, scale: &mut i64) -> usize {
+    let mut next = at + 1;
+    let mut negative = false;
+    if next < s.len() && (s[next] == b'-' || s[next] == b'+') {
+        negative = s[next] == b'-';
+        next += 1;
+    }
+    let from = next;
+    let mut exponent = 0i64;
+    while next < s.len() && s[next].is_ascii_digit() {
+        // Saturates: past this the value is zero or infinite however many digits precede it.
+        exponent = (exponent * 10 + i64::from(s[next] - b'0')).min(1 << 40);
+        next += 1;
+    }
+    if next == from {
+        return at;
+    }
+    *scale += if negative { -exponent } else { exponent };
+    next
+}
+
+#[cold]
+fn parse_slowly(number: &[u8]) -> f64 {
+    // `scan` has seen only ASCII signs, digits, point and exponent, all of which `f64` reads.
+    std::str::from_utf8(number)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0.0)
+}
+
+/// `inf` and `nan` after a sign, in any case, with only blanks behind.
+#[cold]
+fn scan_word(s: &[u8], at: usize, negative: bool) -> Option<(f64, usize)> {
+    let signed = at > 0 && matches!(s[at - 1], b'+' | b'-');
+    let word = s.get(at..at + 3)?;
+    if !signed || skip_blanks(s, at + 3) != s.len() {
+        return None;
+    }
+    let magnitude = if word.eq_ignore_ascii_case(b"inf") {
+        f64::INFINITY
+    } else if word.eq_ignore_ascii_case(b"nan") {
+        f64::NAN.copysign(1.0)
+    } else {
+        return None;
+    };
+    Some((if negative { -magnitude } else { magnitude }, at + 3))
+}
+
+/// Appends the digits of `n`, which must be integral (or zero of either sign, written `0`), exactly whatever its
+/// magnitude.
+#[inline]
+pub fn push_integer(out: &mut Vec<u8>, n: f64) {
+    if n.abs() < 9e18 {
+        let mut buffer = itoa::Buffer::new();
+        out.extend_from_slice(buffer.format(n as i64).as_bytes());
+    } else {
+        push_huge(out, n);
+    }
+}
+
+#[cold]
+fn push_huge(out: &mut Vec<u8>, n: f64) {
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{n:.0}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_read_as_gawk_reads_them() {
+        for (s, value) in [
+            ("", 0.0),
+            ("12", 12.0),
+            ("-12x", -12.0),
+            (" \t\n\x0b\x0c\r+.5e1z", 5.0),
+            (".", 0.0),
+            ("-", 0.0),
+            ("5.", 5.0),
+            ("1e", 1.0),
+            ("1e+", 1.0),
+            ("1e5", 1e5),
+            ("0x1A", 0.0),
+            ("011", 11.0),
+            ("1e400", f64::INFINITY),
+            ("-1e99999999999999999999", f64::NEG_INFINITY),
+            ("1e-99999999999999999999", 0.0),
+            ("+inf", f64::INFINITY),
+            ("-Inf ", f64::NEG_INFINITY),
+            ("+infinity", 0.0),
+            ("inf", 0.0),
+            ("+inf,", 0.0),
+            (
+                "123456789012345678901234567890",
+                123456789012345678901234567890.0,
+            ),
+            ("0.1", 0.1),
+            ("179769313486231570815e288", f64::MAX),
+            (
+                "2.2250738585072011e-308",
+                f64::MIN_POSITIVE - f64::from_bits(1),
+            ),
+            ("00000000000000000000000000001", 1.0),
+            ("18446744073709551616", 18446744073709551616.0),
+            ("9007199254740993", 9007199254740992.0),
+        ] {
+            assert_eq!(parse_prefix(s.as_bytes()), value, "{s:?}");
+        }
+        assert!(parse_prefix(b"+nan").is_nan() && parse_prefix(b"+nan").is_sign_positive());
+        assert!(parse_prefix(b"-nan").is_nan() && parse_prefix(b"-nan").is_sign_negative());
+        assert_eq!(parse_prefix(b"+nanx"), 0.0);
+    }
+
+    #[test]
+    fn only_whole_numbers_look_numeric() {
+        for s in [
+            "1", " 1 ", "+1.5e3\n", ".5", "-0", "+inf", "1e400", "\r3\x0c",
+        ] {
+            assert!(looks_numeric(s.as_bytes()).is_some(), "{s:?}");
+        }
+        for s in [
+            "", " ", "a", "1a", "1 2", "0x1", "inf", "nan", "+", ".", "1e", "1_", "- 1", "+infx",
+        ] {
+            assert_eq!(looks_numeric(s.as_bytes()), None, "{s:?}");
+        }
+    }
+
+    #[test]
+    fn every_text_of_a_double_reads_back_as_it() {
+        let mut state = 0x9E37_79B9_7F4A_7C15u64;
+        for round in 0..200_000 {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let x = match round % 3 {
+                0 => f64::from_bits(state ^ state >> 29),
+                1 => (state >> 40) as f64 / 1000.0,
+                _ => (state as i64 >> (state % 60)) as f64,
+            };
+            if x.is_finite() {
+                for text in [
+                    format!("{x}"),
+                    format!("{x:e}"),
+                    format!("{x:.17e}"),
+                    format!("{x:.3}"),
+                ] {
+                    let expected: f64 = text.parse().unwrap();
+                    assert_eq!(
+                        parse_prefix(text.as_bytes()).to_bits(),
+                        expected.to_bits(),
+                        "{text}"
+                    );
+                    assert_eq!(
+                        looks_numeric(text.as_bytes()).map(f64::to_bits),
+                        Some(expected.to_bits()),
+                        "{text}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_of_any_size_are_written_exactly() {
+        for (n, text) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (-42.0, "-42"),
+            (9007199254740992.0, "9007199254740992"),
+            (-9223372036854775808.0, "-9223372036854775808"),
+            (18446744073709551616.0, "18446744073709551616"),
+            (1e30, "1000000000000000019884624838656"),
+        ] {
+            let mut out = Vec::new();
+            push_integer(&mut out, n);
+            assert_eq!(String::from_utf8(out).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn literals_know_hexadecimal() {
+        assert_eq!(parse_literal("0x1F"), 31.0);
+        assert_eq!(parse_literal("011"), 11.0);
+        assert_eq!(parse_literal("1e3"), 1000.0);
+    }
+}

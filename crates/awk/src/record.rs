@@ -1,0 +1,258 @@
+//! The current record: `$0`, its fields, NF.
+//!
+//! A record that was read is a range of the main reader's buffer; nothing is copied, and fields are found only as far as
+//! they are asked for. The first assignment to a field or to NF makes the record *edited*: all fields become values of
+//! their own, and `$0` is put together again when it is next wanted.
+//!
+//! Invariant: unless `stale`, `text()` is `$0`; unless `edited`, `spans` are a prefix of its fields, cut by `splitter`, the
+//! FS at the time when the record came in.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use crate::error::{Fatal, Step};
+use crate::fields::{SplitState, Splitter};
+use crate::records::RecordReader;
+use crate::settings::Settings;
+use crate::text::Charset;
+use crate::value::Value;
+
+/// A record has at most this many fields; gawk's limit is memory, which this stands for.
+const FIELDS_MAX: usize = 50_000_000;
+
+/// A field as it is seen in place.
+pub enum Field<'a> {
+    /// Input text: a number if it looks like one.
+    Text(&'a [u8]),
+    /// An assigned field.
+    Value(&'a Value),
+    /// Past NF.
+    Missing,
+}
+
+/// See the top of the file.
+pub struct Record {
+    /// The main input's reader, while there is one.
+    pub reader: Option<RecordReader>,
+    in_reader: bool,
+    range: Range<usize>,
+    own: Vec<u8>,
+    spans: Vec<(u32, u32)>,
+    state: SplitState,
+    splitter: Rc<Splitter>,
+    paragraph: bool,
+    charset: Charset,
+    edited: bool,
+    stale: bool,
+    values: Vec<Value>,
+}
+
+impl Record {
+    /// An empty record.
+    pub fn new(charset: Charset) -> Record {
+        Record {
+            reader: None,
+            in_reader: false,
+            range: 0..0,
+            own: Vec::new(),
+            spans: Vec::new(),
+            state: SplitState::default(),
+            splitter: Rc::new(Splitter::Blanks),
+            paragraph: false,
+            charset,
+            edited: false,
+            stale: false,
+            values: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn text(&self) -> &[u8] {
+        match &self.reader {
+            Some(reader) if self.in_reader => &reader.buffer()[self.range.clone()],
+            _ => &self.own,
+        }
+    }
+
+    /// Takes over the record that the main reader has just given.
+    #[inline]
+    pub fn set_read(&mut self, range: Range<usize>, settings: &Settings) -> Step<()> {
+        self.in_reader = true;
+        self.range = range;
+        self.begin(settings)
+    }
+
+    /// Assigns `$0`.
+    pub fn set_text(&mut self, text: &[u8], settings: &Settings) -> Step<()> {
+        self.own.clear();
+        self.own.extend_from_slice(text);
+        self.in_reader = false;
+        self.range = 0..self.own.len();
+        self.begin(settings)
+    }
+
+    #[inline]
+    fn begin(&mut self, settings: &Settings) -> Step<()> {
+        if self.range.len() >= u32::MAX as usize {
+            return Err(Fatal::new(format!(
+                "record of {} bytes: the limit is 4 GiB",
+                self.range.len()
+            )));
+        }
+        self.spans.clear();
+        self.state = SplitState::default();
+        self.edited = false;
+        self.stale = false;
+        if !Rc::ptr_eq(&self.splitter, &settings.splitter) {
+            self.splitter = settings.splitter.clone();
+        }
+        self.paragraph = settings.paragraph;
+        Ok(())
+    }
+
+    /// Makes the record independent of the reader's buffer if the next read may overwrite it, so that `$0` outlives the
+    /// end of input (END rules see the last record).
+    #[inline]
+    pub fn before_read(&mut self) {
+        if self.in_reader
+            && let Some(reader) = &self.reader
+            && self.range.end + reader.terminator().len() >= reader.buffer().len()
+        {
+            self.detach();
+        }
+    }
+
+    /// Makes the record independent of the reader.
+    pub fn detach(&mut self) {
+        if self.in_reader {
+            let mut own = std::mem::take(&mut self.own);
+            own.clear();
+            own.extend_from_slice(self.text());
+            self.own = own;
+            self.in_reader = false;
+            self.range = 0..self.own.len();
+        }
+    }
+
+    #[inline]
+    fn split_to(&mut self, count: usize) {
+        if self.spans.len() < count && !self.state.is_done() {
+            let want = count - self.spans.len();
+            let text = match &self.reader {
+                Some(reader) if self.in_reader => &reader.buffer()[self.range.clone()],
+                _ => self.own.as_slice(),
+            };
+            self.splitter.split_some(
+                self.charset,
+                text,
+                self.paragraph,
+                &mut self.state,
+                want,
+                &mut self.spans,
+            );
+        }
+    }
+
+    /// `$n`.
+    #[inline]
+    pub fn get(&mut self, n: usize, settings: &Settings) -> Field<'_> {
+        if n == 0 {
+            return Field::Text(self.whole(settings));
+        }
+        if self.edited {
+            return self.values.get(n - 1).map_or(Field::Missing, Field::Value);
+        }
+        self.split_to(n);
+        match self.spans.get(n - 1) {
+            Some(&(start, end)) => Field::Text(&self.text()[start as usize..end as usize]),
+            None => Field::Missing,
+        }
+    }
+
+    /// `$0`, put together again if fields were assigned.
+    #[inline]
+    pub fn whole(&mut self, settings: &Settings) -> &[u8] {
+        if self.stale {
+            self.rebuild(settings);
+        }
+        self.text()
+    }
+
+    fn rebuild(&mut self, settings: &Settings) {
+        self.own.clear();
+        for (at, value) in self.values.iter().enumerate() {
+            if at > 0 {
+                self.own.extend_from_slice(&settings.ofs);
+            }
+            value.append_to(&settings.convfmt, &mut self.own);
+        }
+        self.in_reader = false;
+        self.range = 0..self.own.len();
+        self.stale = false;
+    }
+
+    /// NF.
+    pub fn count(&mut self) -> usize {
+        if self.edited {
+            return self.values.len();
+        }
+        self.split_to(usize::MAX);
+        self.spans.len()
+    }
+
+    /// Cuts all fields now: FS is about to change, or the fields about to be assigned.
+    pub fn split_all(&mut self) {
+        if !self.edited {
+            self.split_to(usize::MAX);
+        }
+    }
+
+    fn edit(&mut self) {
+        if self.edited {
+            return;
+        }
+        self.split_all();
+        let mut values = std::mem::take(&mut self.values);
+        values.clear();
+        let text = self.text();
+        values.extend(
+            self.spans
+                .iter()
+                .map(|&(start, end)| Value::text(&text[start as usize..end as usize], true)),
+        );
+        self.values = values;
+        self.edited = true;
+    }
+
+    /// Assigns `$n`, n at least 1.
+    pub fn set_field(&mut self, n: usize, value: Value) -> Step<()> {
+        if n > FIELDS_MAX {
+            return Err(Fatal::new(format!(
+                "field ${n} cannot be made: the limit is {FIELDS_MAX}"
+            )));
+        }
+        self.edit();
+        if n > self.values.len() {
+            self.values.resize(n, Value::text(b"", true));
+        }
+        self.values[n - 1] = value;
+        self.stale = true;
+        Ok(())
+    }
+
+    /// Assigns NF.
+    pub fn set_count(&mut self, n: f64) -> Step<()> {
+        if n.is_nan() || n < 0.0 {
+            return Err(Fatal::new("NF set to a negative value"));
+        }
+        if n > FIELDS_MAX as f64 {
+            return Err(Fatal::new(format!(
+                "NF cannot be {n}: the limit is {FIELDS_MAX}"
+            )));
+        }
+        self.edit();
+        self.values.resize(n as usize, Value::Uninit);
+        self.stale = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,471 @@
+//! Records from a byte stream.
+//!
+//! Invariant: the records and terminators that come out depend on the bytes and separators alone, never on how the
+//! reads happened to cut the stream; no byte is lost, NUL included. A record is given out as soon as its end is
+//! certain, with one `read` at a time, so that a person at a terminal is not kept waiting. Called by the VM (main input) and
+//! `streams` (getline).
+
+use std::io::{self, Read};
+use std::ops::Range;
+use std::rc::Rc;
+
+use memchr::memmem::Finder;
+
+use crate::regex::{Regex, RegexError};
+use crate::text::{self, Charset};
+
+/// First size of the buffer and the least room for a read, in bytes; larger made no difference on files (2026-11).
+const READ_BYTES: usize = 64 << 10;
+
+/// Bytes kept before the current record so that a regular expression can look behind its start: one character.
+const BEHIND_BYTES: usize = 4;
+
+/// What ends a record.
+#[derive(Debug)]
+pub enum Separator {
+    /// One byte, usually the newline.
+    Byte(u8),
+    /// `RS = ""`: blank lines; newlines at the ends of the stream belong to no record.
+    Paragraph,
+    /// A regular expression; an empty match ends nothing, `^` matches only where the stream begins.
+    Regex(Rc<Regex>),
+    /// A string of several bytes.
+    Str(Box<Finder<'static>>),
+}
+
+impl Separator {
+    /// The separator for a value of RS: a single character stands for itself, longer values are regular expressions.
+    ///
+    /// # Errors
+    /// Those of [`Regex::new`].
+    pub fn from_rs(rs: &[u8], cs: Charset, ignore_case: bool) -> Result<Separator, RegexError> {
+        match rs {
+            b"" => return Ok(Separator::Paragraph),
+            [byte] => return Ok(Separator::Byte(*byte)),
+            _ if text::char_count(cs, rs) == 1 => return Ok(Separator::plain(rs)),
+            _ => {}
+        }
+        let regex = Regex::new(rs, cs, ignore_case)?;
+        Ok(match regex.literal() {
+            Some(literal) if !literal.is_empty() => Separator::plain(literal),
+            _ => Separator::Regex(Rc::new(regex)),
+        })
+    }
+
+    fn plain(separator: &[u8]) -> Separator {
+        match separator {
+            [byte] => Separator::Byte(*byte),
+            _ => Separator::Str(Box::new(Finder::new(separator).into_owned())),
+        }
+    }
+}
+
+/// Cuts a stream into records.
+pub struct RecordReader {
+    src: Box<dyn Read>,
+    buf: Vec<u8>,
+    /// Where the bytes not yet given out begin, and end.
+    start: usize,
+    end: usize,
+    terminator: Range<usize>,
+    eof: bool,
+    /// No byte has been given out: `^` in a separator matches here.
+    at_origin: bool,
+}
+
+impl RecordReader {
+    /// A reader of `src`, from which nothing is read yet.
+    pub fn new(src: Box<dyn Read>) -> Self {
+        RecordReader {
+            src,
+            buf: Vec::new(),
+            start: 0,
+            end: 0,
+            terminator: 0..0,
+            eof: false,
+            at_origin: true,
+        }
+    }
+
+    /// The next record as a range of [`RecordReader::buffer`], without its terminator; `None` at the end of the
+    /// stream. Its bytes stay until the next call. The separator may differ from call to call.
+    ///
+    /// # Errors
+    /// Those of the source's `read`; an interrupted read is tried again.
+    #[inline]
+    pub fn next(&mut self, sep: &Separator) -> io::Result<Option<Range<usize>>> {
+        match sep {
+            Separator::Byte(byte) => self.next_line(*byte),
+            _ => self.next_other(sep),
+        }
+    }
+
+    /// [`RecordReader::next`] for `Separator::Byte(byte)`.
+    ///
+    /// # Errors
+    /// As [`RecordReader::next`].
+    #[inline]
+    pub fn next_line(&mut self, byte: u8) -> io::Result<Option<Range<usize>>> {
+        let start = self.start;
+        match memchr::memchr(byte, &self.buf[start..self.end]) {
+            Some(len) => Ok(Some(self.give(start, start + len, start + len + 1))),
+            None => self.next_line_slowly(byte),
+        }
+    }
+
+    /// The bytes that the last record and terminator are ranges of.
+    #[inline]
+    pub fn buffer(&self) -> &[u8] {
+        &self.buf[..self.end]
+    }
+
+    /// What ended the last record: gawk's RT. Empty where the stream ended it.
+    #[inline]
+    pub fn terminator(&self) -> &[u8] {
+        &self.buf[self.terminator.clone()]
+    }
+
+    #[inline]
+    fn give(&mut self, start: usize, end: usize, next: usize) -> Range<usize> {
+        self.terminator = end..next;
+        self.start = next;
+        self.at_origin = false;
+        start..end
+    }
+
+    /// What is left when the stream has ended.
+    fn give_rest(&mut self) -> Option<Range<usize>> {
+        let (start, end) = (self.start, self.end);
+        let record = self.give(start, end, end);
+        (start < end).then_some(record)
+    }
+
+    #[cold]
+    fn next_line_slowly(&mut self, byte: u8) -> io::Result<Option<Range<usize>>> {
+        let mut searched = self.end - self.start;
+        while self.fill()? {
+            let from = self.start + searched;
+            if let Some(len) = memchr::memchr(byte, &self.buf[from..self.end]) {
+                return Ok(Some(self.give(self.start, from + len, from + len + 1)));
+            }
+            searched = self.end - self.start;
+        }
+        Ok(self.give_rest())
+    }
+
+    fn next_other(&mut self, sep: &Separator) -> io::Result<Option<Range<usize>>> {
+        match sep {
+            Separator::Byte(byte) => self.next_line(*byte),
+            Separator::Paragraph => self.next_paragraph(),
+            Separator::Str(finder) => self.next_by_str(finder),
+            Separator::Regex(regex) => self.next_by_regex(regex),
+        }
+    }
+
+    fn next_by_str(&mut self, finder: &Finder<'_>) -> io::Result<Option<Range<usize>>> {
+        let len = finder.needle().len();
+        let mut searched = 0;
+        loop {
+            let from = self.start + searched;
+            if let Some(at) = finder.find(&self.buf[from..self.end]) {
+                return Ok(Some(self.give(self.start, from + at, from + at + len)));
+            }
+            // The separator may have begun in the last bytes.
+            searched = (self.end - self.start).saturating_sub(len - 1);
+            if !self.fill()? {
+                return Ok(self.give_rest());
+            }
+        }
+    }
+
+    fn next_paragraph(&mut self) -> io::Result<Option<Range<usize>>> {
+        loop {
+            let pending = &self.buf[self.start..self.end];
+            let newlines = pending
+                .iter()
+                .position(|b| *b != b'\n')
+                .unwrap_or(pending.len());
+            self.start += newlines;
+            if self.start < self.end {
+                break;
+            }
+            if !self.fill()? {
+                return Ok(self.give_rest());
+            }
+        }
+        let mut searched = 0;
+        loop {
+            let from = self.start + searched;
+            if let Some(at) = memchr::memmem::find(&self.buf[from..self.end], b"\n\n") {
+                let mut end = from + at - self.start;
+                let mut next = end + 2;
+                // All newlines are the terminator, also those not read yet.
+                loop {
+                    match self.buf[self.start + next..self.end]
+                        .iter()
+                        .position(|b| *b != b'\n')
+                    {
+                        Some(more) => {
+                            next += more;
+                            break;
+                        }
+                        None => next = self.end - self.start,
+                    }
+                    if !self.fill()? {
+                        break;
+                    }
+                }
+                end += self.start;
+                return Ok(Some(self.give(self.start, end, self.start + next)));
+            }
+            searched = (self.end - self.start).saturating_sub(1);
+            if !self.fill()? {
+                break;
+            }
+        }
+        let end = if self.buf[self.end - 1] == b'\n' {
+            self.end - 1
+        } else {
+            self.end
+        };
+        Ok(Some(self.give(self.start, end, self.end)))
+    }
+
+    fn next_by_regex(&mut self, regex: &Regex) -> io::Result<Option<Range<usize>>> {
+        let mut searched = 0;
+        loop {
+            // What lies before the record is shown to the search so that `^` and word borders are judged right.
+            let behind = if self.at_origin {
+                0
+            } else {
+                self.start.min(BEHIND_BYTES)
+            };
+            let base = self.start - behind;
+            let hay = &self.buf[base..self.end];
+            let from = behind + searched;
+            let hit = if self.eof {
+                regex.find_filled_at(hay, from).map(|hit| (hit, true))
+            } else {
+                regex
+                    .find_partial(hay, from)
+                    .map(|hit| ((hit.start, hit.end), hit.settled))
+            };
+            match hit {
+                Some(((start, end), true)) => {
+                    return Ok(Some(self.give(self.start, base + start, base + end)));
+                }
+                Some(_) => {}
+                None => {
+                    // A match that begins in what was searched would reach past its end.
+                    let reach = regex
+                        .longest_bytes()
+                        .map_or(usize::MAX, |len| len.saturating_add(BEHIND_BYTES));
+                    searched = (self.end - self.start).saturating_sub(reach).max(searched);
+                }
+            }
+            if self.eof {
+                return Ok(self.give_rest());
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Reads once; false at the end of the stream. Moves the pending bytes to the front when room is short, so that
+    /// offsets relative to `start` stay valid and others do not.
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.eof {
+            return Ok(false);
+        }
+        let keep_from = if self.at_origin {
+            self.start
+        } else {
+            self.start.saturating_sub(BEHIND_BYTES)
+        };
+        if self.start == self.end {
+            // Nothing pending: begin again at the front, where the cache is warm.
+            self.buf.copy_within(keep_from..self.end, 0);
+            (self.start, self.end) = (self.start - keep_from, self.end - keep_from);
+        } else if self.buf.len() - self.end < READ_BYTES / 2 {
+            self.buf.copy_within(keep_from..self.end, 0);
+            (self.start, self.end) = (self.start - keep_from, self.end - keep_from);
+            if self.buf.len() - self.end < READ_BYTES / 2 {
+                // Doubling keeps the cost of a long record linear.
+                self.buf.resize((self.buf.len() * 2).max(READ_BYTES), 0);
+            }
+        }
+        if self.buf.is_empty() {
+            self.buf.resize(READ_BYTES, 0);
+        }
+        self.terminator = 0..0;
+        loop {
+            match self.src.read(&mut self.buf[self.end..]) {
+                Ok(0) => {
+                    self.eof = true;
+                    return Ok(false);
+                }
+                Ok(count) => {
+                    self.end += count;
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives the bytes in pieces of changing size.
+    struct Pieces {
+        bytes: Vec<u8>,
+        at: usize,
+        state: u64,
+        most: u64,
+    }
+
+    impl Read for Pieces {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.state = self
+                .state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let size = 1 + (self.state >> 33) % self.most;
+            let count = (size as usize)
+                .min(buf.len())
+                .min(self.bytes.len() - self.at);
+            buf[..count].copy_from_slice(&self.bytes[self.at..self.at + count]);
+            self.at += count;
+            Ok(count)
+        }
+    }
+
+    fn records(bytes: &[u8], rs: &str, most: u64) -> Vec<(String, String)> {
+        let separator = Separator::from_rs(rs.as_bytes(), Charset::Utf8, false).unwrap();
+        let mut reader = RecordReader::new(Box::new(Pieces {
+            bytes: bytes.to_vec(),
+            at: 0,
+            state: most,
+            most,
+        }));
+        let mut all = Vec::new();
+        while let Some(range) = reader.next(&separator).unwrap() {
+            let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+            all.push((text(&reader.buffer()[range]), text(reader.terminator())));
+        }
+        assert!(reader.next(&separator).unwrap().is_none());
+        all
+    }
+
+    /// Text, RS, and the records with their terminators.
+    type Case = (
+        &'static str,
+        &'static str,
+        &'static [(&'static str, &'static str)],
+    );
+
+    #[test]
+    fn records_are_cut_as_gawk_cuts_them_however_they_arrive() {
+        let cases: &[Case] = &[
+            ("a\nb\n", "\n", &[("a", "\n"), ("b", "\n")]),
+            ("a\nb", "\n", &[("a", "\n"), ("b", "")]),
+            ("", "\n", &[]),
+            ("\n", "\n", &[("", "\n")]),
+            (
+                "\n\na b\nc\n\n\n\nd,e\nf\n\n\n",
+                "",
+                &[("a b\nc", "\n\n\n\n"), ("d,e\nf", "\n\n\n")],
+            ),
+            ("a\nb", "", &[("a\nb", "")]),
+            ("a\nb\n", "", &[("a\nb", "\n")]),
+            ("\n", "", &[]),
+            ("\n\n\n", "", &[]),
+            ("a\nb\n \nc", "", &[("a\nb\n \nc", "")]),
+            (
+                "aXbXXc",
+                "X",
+                &[("a", "X"), ("b", "X"), ("", "X"), ("c", "")],
+            ),
+            ("aXbXXc", "X+", &[("a", "X"), ("b", "XX"), ("c", "")]),
+            (
+                "a12b3c\n",
+                "[0-9]+",
+                &[("a", "12"), ("b", "3"), ("c\n", "")],
+            ),
+            ("abc", "x*", &[("abc", "")]),
+            ("a\n\nb\n", "\n\n+", &[("a", "\n\n"), ("b\n", "")]),
+            ("a.b.c", ".", &[("a", "."), ("b", "."), ("c", "")]),
+            ("a|b", "|", &[("a", "|"), ("b", "")]),
+            ("aXXb", "XX", &[("a", "XX"), ("b", "")]),
+            ("foo\n", "^f", &[("", "f"), ("oo\n", "")]),
+            ("afbfc\nf", "^f|b", &[("af", "b"), ("fc\nf", "")]),
+            ("X", "X", &[("", "X")]),
+            ("aéb", "é", &[("a", "é"), ("b", "")]),
+            ("axyyzbx", "x|xy*z", &[("a", "xyyz"), ("b", "x")]),
+            ("a\0b\nc\0\n", "\n", &[("a\0b", "\n"), ("c\0", "\n")]),
+            ("ab ab", r"\<a", &[("", "a"), ("b ", "a"), ("b", "")]),
+        ];
+        for most in [1, 2, 3, 5, 1000] {
+            for (text, rs, expected) in cases {
+                let got = records(text.as_bytes(), rs, most);
+                let got: Vec<(&str, &str)> =
+                    got.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+                assert_eq!(got, *expected, "RS={rs:?} on {text:?}, pieces up to {most}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_and_short_records_survive_refills() {
+        let mut text = Vec::new();
+        let mut expected = Vec::new();
+        let mut state = 7u64;
+        for _ in 0..3000 {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let len = if state >> 60 == 0 {
+                state >> 46
+            } else {
+                (state >> 40) % 100
+            } as usize;
+            let line: String = (0..=len)
+                .map(|i| char::from(b'a' + ((i as u64 ^ state >> 50) % 26) as u8))
+                .collect();
+            text.extend_from_slice(line.as_bytes());
+            text.extend_from_slice(b"12");
+            expected.push(line);
+        }
+        for rs in ["[0-9]+", "12", "1[0-9]"] {
+            for most in [4096, 70_000, 1 << 20] {
+                let got = records(&text, rs, most);
+                assert!(
+                    got.iter().map(|(record, _)| record).eq(&expected),
+                    "RS={rs} pieces up to {most}"
+                );
+                assert!(got.iter().all(|(_, terminator)| terminator == "12"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_complete_record_does_not_wait_for_more() {
+        struct Once(bool);
+        impl Read for Once {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                assert!(!self.0, "a second read would block");
+                self.0 = true;
+                buf[..8].copy_from_slice(b"a\nb\nc,d;");
+                Ok(8)
+            }
+        }
+        let mut reader = RecordReader::new(Box::new(Once(false)));
+        for (rs, record) in [("\n", "a"), ("\n", "b"), ("[,]", "c"), (",|;", "d")] {
+            let separator = Separator::from_rs(rs.as_bytes(), Charset::Utf8, false).unwrap();
+            let range = reader.next(&separator).unwrap().unwrap();
+            assert_eq!(&reader.buffer()[range], record.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Globals, arrays and functions over the heap.
+//!
+//! Two heaps: the main one, a file's or volatile, holds global arrays; the *scratch* heap, always volatile, holds what no
+//! run keeps: local arrays, ENVIRON, ARGV. Both are the same code.
+//!
+//! Names in a heap file: root `awk.globals` maps the names of global variables to scalars or tables; root `awk.functions`
+//! maps names of functions to the texts of their definitions.
+//!
+//! Invariants: built-in variables are never in `awk.globals`; a global scalar is written at commit only if it changed; an
+//! array's table is made when it is first used.
+
+use awk_syntax::{Kind, Resolved};
+use heap::{Cell, Durability, Heap, Slot, Table};
+
+use crate::code::Arr;
+use crate::error::{Error, Fatal, Step};
+use crate::value::{ArrayRef, Value};
+
+/// Root of the global variables.
+pub const GLOBALS: &str = "awk.globals";
+/// Root of the functions' texts.
+pub const FUNCTIONS: &str = "awk.functions";
+
+/// See the top of the file.
+pub struct Store {
+    /// The heap that may be a file.
+    pub main: Heap,
+    scratch: Option<Heap>,
+    arrays: Vec<Option<Table>>,
+    environ: Option<ArrayRef>,
+    argv: Option<ArrayRef>,
+    /// Values of global scalars as the heap held them when the run began.
+    initial: Vec<Value>,
+}
+
+/// The text of a function that a heap keeps.
+///
+/// # Errors
+/// Damage.
+pub fn stored_function(heap: &Heap, name: &str) -> heap::Result<Option<Vec<u8>>> {
+    let Some(table) = heap.root_find(FUNCTIONS)? else {
+        return Ok(None);
+    };
+    let Some(slot) = heap.find(table, name.as_bytes())? else {
+        return Ok(None);
+    };
+    Ok(match heap.cell(slot)? {
+        Cell::Str { bytes, .. } => Some(bytes.to_vec()),
+        _ => None,
+    })
+}
+
+/// A name is a variable or a function, in the heap and the program alike.
+fn refuse_other_meanings(heap: &Heap, heap_name: &str, program: &Resolved) -> Result<(), Error> {
+    let clash = |span, name: &str, held: &str, used: &str| {
+        let place = program.sources.place(span);
+        Err(Error::Kind(format!(
+            "{place}: heap \"{heap_name}\" holds \"{name}\" as {held}; this program uses it as {used}"
+        )))
+    };
+    for global in &program.globals {
+        let name = program.names.text(global.name);
+        if stored_function(heap, name)?.is_some() {
+            return clash(global.span, name, "a function", "a variable");
+        }
+    }
+    let Some(globals) = heap.root_find(GLOBALS)? else {
+        return Ok(());
+    };
+    for f in program.functions.iter().filter(|f| !f.from_lookup) {
+        let name = program.names.text(f.function.name);
+        if heap.find(globals, name.as_bytes())?.is_some() {
+            return clash(f.function.name_span, name, "a variable", "a function");
+        }
+    }
+    Ok(())
+}
+
+/// A cell as a value; `None` for a table.
+#[inline]
+pub fn value_of(cell: Cell<'_>) -> Option<Value> {
+    Some(match cell {
+        Cell::Uninit => Value::Uninit,
+        Cell::Num(n) => Value::Num(n),
+        Cell::Str { bytes, maybe_num } => Value::text(bytes, maybe_num),
+        Cell::Table(_) => return None,
+    })
+}
+
+/// A value as a cell; an array has none.
+#[inline]
+pub fn cell_of(value: &Value) -> Cell<'_> {
+    match value {
+        Value::Num(n) => Cell::Num(*n),
+        Value::Uninit | Value::Array(_) | Value::Link(_) => Cell::Uninit,
+        Value::Small(_) | Value::Long(..) => Cell::Str {
+            bytes: value.as_bytes().unwrap_or_default(),
+            maybe_num: value.maybe_num(),
+        },
+    }
+}
+
+impl Store {
+    /// Opens the program's globals in `heap`; gives them with their values.
+    ///
+    /// # Errors
+    /// A variable that the heap holds as an array and the program uses as a scalar, or the reverse; damage. Nothing in
+    /// the heap is changed then.
+    pub fn open(
+        heap: Heap,
+        heap_name: &str,
+        program: &Resolved,
+    ) -> Result<(Store, Vec<Value>), Error> {
+        let mut values = vec![Value::Uninit; program.globals.len()];
+        let mut arrays = vec![None; program.globals.len()];
+        if heap.is_persistent() {
+            refuse_other_meanings(&heap, heap_name, program)?;
+        }
+        if heap.is_persistent()
+            && let Some(table) = heap.root_find(GLOBALS)?
+        {
+            for (at, global) in program.globals.iter().enumerate() {
+                let name = program.names.text(global.name);
+                let Some(slot) = heap.find(table, name.as_bytes())? else {
+                    continue;
+                };
+                let cell = heap.cell(slot)?;
+                let clash = |held: &str, used: &str| {
+                    let place = program.sources.place(global.span);
+                    Err(Error::Kind(format!(
+                        "{place}: heap \"{heap_name}\" holds \"{name}\" as {held}; this program uses it as {used}"
+                    )))
+                };
+                match (value_of(cell), cell, global.kind) {
+                    (_, Cell::Table(_), Kind::Scalar | Kind::Mixed) => {
+                        return clash("an array", "a scalar");
+                    }
+                    (_, Cell::Table(table), _) => arrays[at] = Some(table),
+                    (Some(Value::Uninit), _, Kind::Array) => {}
+                    (Some(_), _, Kind::Array) => return clash("a scalar", "an array"),
+                    (Some(value), _, _) => values[at] = value,
+                    (None, _, _) => {}
+                }
+            }
+        }
+        let initial = values.clone();
+        Ok((
+            Store {
+                main: heap,
+                scratch: None,
+                arrays,
+                environ: None,
+                argv: None,
+                initial,
+            },
+            values,
+        ))
+    }
+
+    /// The scratch heap, made when it is first wanted.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn scratch(&mut self) -> Step<&mut Heap> {
+        if self.scratch.is_none() {
+            self.scratch = Some(Heap::volatile()?);
+        }
+        match &mut self.scratch {
+            Some(heap) => Ok(heap),
+            None => Err(Fatal::new("no scratch heap")),
+        }
+    }
+
+    /// The heap that an array is in.
+    ///
+    /// # Errors
+    /// None once the array exists.
+    #[inline]
+    pub fn heap_of(&mut self, array: ArrayRef) -> Step<&mut Heap> {
+        if array.scratch {
+            self.scratch()
+        } else {
+            Ok(&mut self.main)
+        }
+    }
+
+    /// A new array in the scratch heap.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn scratch_array(&mut self, owned: bool) -> Step<ArrayRef> {
+        let table = self.scratch()?.table_new()?;
+        Ok(ArrayRef {
+            table,
+            scratch: true,
+            owned,
+        })
+    }
+
+    /// Whether global number `n` is an array already.
+    pub fn global_is_array(&self, n: u32) -> bool {
+        self.arrays[n as usize].is_some()
+    }
+
+    /// A global array, or ENVIRON or ARGV; made if there is none yet.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    #[inline]
+    pub fn global_array(&mut self, array: Arr, names: &[String]) -> Step<ArrayRef> {
+        if let Some(Some(table)) = self.arrays.get(array.0 as usize) {
+            return Ok(ArrayRef {
+                table: *table,
+                scratch: false,
+                owned: false,
+            });
+        }
+        self.new_global_array(array, names)
+    }
+
+    #[cold]
+    fn new_global_array(&mut self, array: Arr, names: &[String]) -> Step<ArrayRef> {
+        if array == Arr::ENVIRON || array == Arr::ARGV {
+            let held = if array == Arr::ENVIRON {
+                self.environ
+            } else {
+                self.argv
+            };
+            if let Some(held) = held {
+                return Ok(held);
+            }
+            let made = self.scratch_array(false)?;
+            *(if array == Arr::ENVIRON {
+                &mut self.environ
+            } else {
+                &mut self.argv
+            }) = Some(made);
+            return Ok(made);
+        }
+        let table = self.main.table_new()?;
+        if self.main.is_persistent() {
+            let globals = self.main.root(GLOBALS)?;
+            let slot = self
+                .main
+                .entry(globals, names[array.0 as usize].as_bytes())?;
+            self.main.cell_set(slot, Cell::Table(table))?;
+        }
+        self.arrays[array.0 as usize] = Some(table);
+        Ok(ArrayRef {
+            table,
+            scratch: false,
+            owned: false,
+        })
+    }
+
+    /// Frees a local array.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    pub fn free_array(&mut self, array: ArrayRef) -> Step<()> {
+        Ok(self.heap_of(array)?.table_free(array.table)?)
+    }
+
+    /// The cell under a key given as text, made if absent.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    #[inline]
+    pub fn entry(&mut self, array: ArrayRef, key: &[u8]) -> Step<Slot> {
+        Ok(self.heap_of(array)?.entry(array.table, key)?)
+    }
+
+    /// The value in a cell.
+    ///
+    /// # Errors
+    /// The cell holds an array.
+    #[inline]
+    pub fn get(&mut self, array: ArrayRef, slot: Slot) -> Step<Value> {
+        value_of(self.heap_of(array)?.cell(slot)?).ok_or_else(nested)
+    }
+
+    /// The numeric value of a cell.
+    ///
+    /// # Errors
+    /// The cell holds an array.
+    #[inline]
+    pub fn get_num(&mut self, array: ArrayRef, slot: Slot) -> Step<f64> {
+        let heap = self.heap_of(array)?;
+        match heap.cell_num(slot) {
+            Some(n) => Ok(n),
+            None => match heap.cell(slot)? {
+                Cell::Str { bytes, .. } => Ok(crate::num::parse_prefix(bytes)),
+                Cell::Table(_) => Err(nested()),
+                _ => Ok(0.0),
+            },
+        }
+    }
+
+    /// Stores a value in a cell.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    #[inline]
+    pub fn set(&mut self, array: ArrayRef, slot: Slot, value: &Value) -> Step<()> {
+        Ok(self.heap_of(array)?.cell_set(slot, cell_of(value))?)
+    }
+
+    /// Writes changed scalars, functions, and `others` (assigned on the command line but not mentioned in the program), and
+    /// commits, if the main heap is a file's.
+    ///
+    /// # Errors
+    /// Trouble of the heap; nothing is committed then.
+    pub fn commit(
+        &mut self,
+        program: &Resolved,
+        values: &[Value],
+        others: &[(Vec<u8>, Value)],
+        durability: Durability,
+    ) -> heap::Result<()> {
+        if !self.main.is_persistent() || self.main.is_snapshot() {
+            return Ok(());
+        }
+        for (at, (value, before)) in values.iter().zip(&self.initial).enumerate() {
+            let unset = matches!(value, Value::Uninit) && matches!(before, Value::Uninit);
+            if unset || value.same(before) || self.arrays[at].is_some() {
+                continue;
+            }
+            let globals = self.main.root(GLOBALS)?;
+            let slot = self.main.entry(
+                globals,
+                program.names.text(program.globals[at].name).as_bytes(),
+            )?;
+            self.main.cell_set(slot, cell_of(value))?;
+        }
+        for (name, value) in others {
+            let globals = self.main.root(GLOBALS)?;
+            let slot = self.main.entry(globals, name)?;
+            self.main.cell_set(slot, cell_of(value))?;
+        }
+        for (number, f) in program.functions.iter().enumerate() {
+            if f.from_lookup {
+                continue;
+            }
+            let name = program.names.text(f.function.name);
+            let text = program.function_text(number as u32);
+            if stored_function(&self.main, name)?.as_deref() != Some(text) {
+                let functions = self.main.root(FUNCTIONS)?;
+                let slot = self.main.entry(functions, name.as_bytes())?;
+                self.main.cell_set(
+                    slot,
+                    Cell::Str {
+                        bytes: text,
+                        maybe_num: false,
+                    },
+                )?;
+            }
+        }
+        self.main.commit(durability)?;
+        self.initial = values.to_vec();
+        Ok(())
+    }
+}
+
+#[cold]
+fn nested() -> Fatal {
+    Fatal::new("the element is an array (of arrays), which this version cannot use")
+}

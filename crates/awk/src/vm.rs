@@ -1,0 +1,1094 @@
+//! The machine that runs the code.
+//!
+//! One loop over instructions. AWK calls do not recurse in Rust: a call pushes a `Frame`, its parameters are a stretch of
+//! the value stack. Strings are put together in one text buffer (see `code.rs`).
+//!
+//! Invariant: between two instructions `vals`, `nums`, `text` and `marks` are as high as the compiler planned; whatever
+//! leaves a rule early (`next`, `exit`) empties them.
+
+use std::rc::Rc;
+
+use awk_syntax::ast::ArithOp;
+
+use crate::code::*;
+use crate::error::{Fatal, Step as Result};
+use crate::format::{Format, number_to_text};
+use crate::record::{Field, Record};
+use crate::regex::Regex;
+use crate::settings::Settings;
+use crate::store::Store;
+use crate::streams::{StreamError, Streams};
+use crate::text;
+use crate::value::{ArrayRef, Link, Value, compare};
+
+mod arrays;
+mod input;
+mod output;
+mod strings;
+mod variables;
+
+pub use input::{Input, NamedVariable, assignment};
+
+/// Deepest nesting of AWK function calls; beyond it a program is taken to recurse without end.
+const FRAMES_MAX: usize = 10_000_000;
+
+/// Dynamic regular expressions and formats kept compiled; a program that makes more begins again.
+const CACHE_MAX: usize = 500;
+
+/// Which rules are running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// BEGIN rules.
+    Begin,
+    /// Rules for records.
+    Main,
+    /// END rules.
+    End,
+}
+
+struct Frame {
+    back: u32,
+    base: u32,
+    function: u32,
+    iters: u32,
+}
+
+/// Keys of an array, copied when a `for (k in a)` loop begins: what the body does to the array does not matter to it.
+#[derive(Default)]
+pub(crate) struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    at: usize,
+}
+
+/// Where the key for the next array instruction is.
+#[derive(Clone, Copy)]
+pub(crate) enum Key {
+    /// An integer, whose decimal text is the key.
+    Int(i64),
+    /// The text buffer from here on; the array instruction cuts it off.
+    Text(usize),
+}
+
+/// A run of a program.
+pub struct Vm<'p> {
+    pub(crate) code: &'p Code,
+    ip: usize,
+    nums: Vec<f64>,
+    vals: Vec<Value>,
+    text: Vec<u8>,
+    marks: Vec<usize>,
+    key: Key,
+    frames: Vec<Frame>,
+    base: usize,
+    function: u32,
+    iters: Vec<Keys>,
+    ranges: Vec<bool>,
+    /// Global scalars by number.
+    pub globals: Vec<Value>,
+    /// Arrays, heaps.
+    pub store: Store,
+    /// `$0`
+    pub record: Record,
+    /// Special variables.
+    pub settings: Settings,
+    /// The outside.
+    pub streams: Streams,
+    /// Operands and the main input.
+    pub input: Input,
+    /// Which rules run.
+    pub phase: Phase,
+    /// Argument of `exit`, or 2 if an operand could not be read.
+    pub exit_code: i32,
+    regexes: std::collections::HashMap<Vec<u8>, Rc<Regex>>,
+    regex_recent: Option<(Vec<u8>, Rc<Regex>)>,
+    formats: std::collections::HashMap<Vec<u8>, Rc<Format>>,
+    random: u64,
+    seed: f64,
+    spans: Vec<(u32, u32)>,
+    scratch: Vec<u8>,
+}
+
+impl<'p> Vm<'p> {
+    /// A machine about to run `code`.
+    pub fn new(
+        code: &'p Code,
+        store: Store,
+        globals: Vec<Value>,
+        settings: Settings,
+        streams: Streams,
+        input: Input,
+    ) -> Vm<'p> {
+        let charset = settings.charset;
+        Vm {
+            code,
+            ip: 0,
+            nums: Vec::new(),
+            vals: Vec::new(),
+            text: Vec::new(),
+            marks: Vec::new(),
+            key: Key::Int(0),
+            frames: Vec::new(),
+            base: 0,
+            function: u32::MAX,
+            iters: Vec::new(),
+            ranges: vec![false; code.ranges as usize],
+            globals,
+            store,
+            record: Record::new(charset),
+            settings,
+            streams,
+            input,
+            phase: Phase::Begin,
+            exit_code: 0,
+            regexes: Default::default(),
+            regex_recent: None,
+            formats: Default::default(),
+            random: strings::seeded(0.0),
+            seed: 0.0,
+            spans: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The instruction that failed, or runs.
+    pub fn position(&self) -> usize {
+        self.ip.saturating_sub(1)
+    }
+
+    #[inline]
+    fn pop_num(&mut self) -> f64 {
+        self.nums.pop().unwrap_or(0.0)
+    }
+
+    #[inline]
+    fn pop_val(&mut self) -> Value {
+        self.vals.pop().unwrap_or(Value::Uninit)
+    }
+
+    #[inline]
+    fn pop_mark(&mut self) -> usize {
+        self.marks.pop().unwrap_or(0)
+    }
+
+    #[inline]
+    fn push_bool(&mut self, b: bool) {
+        self.nums.push(if b { 1.0 } else { 0.0 });
+    }
+
+    /// Empties what a rule that is left early may have on the stacks.
+    fn unwind(&mut self) -> Result<()> {
+        while !self.frames.is_empty() {
+            self.leave_frame()?;
+        }
+        self.nums.clear();
+        self.vals.clear();
+        self.text.clear();
+        self.marks.clear();
+        self.iters.clear();
+        Ok(())
+    }
+
+    /// Frees the frame's arrays, drops its variables and gives the address to return to.
+    fn leave_frame(&mut self) -> Result<usize> {
+        let Some(frame) = self.frames.pop() else {
+            return Err(Fatal::new("return without a call"));
+        };
+        if self.code.functions[self.function as usize].has_arrays {
+            for at in self.base..self.vals.len() {
+                if let Value::Array(array @ ArrayRef { owned: true, .. }) = self.vals[at] {
+                    self.store.free_array(array)?;
+                }
+            }
+        }
+        self.vals.truncate(self.base);
+        self.iters.truncate(frame.iters as usize);
+        self.base = frame.base as usize;
+        self.function = frame.function;
+        Ok(frame.back as usize)
+    }
+
+    fn enter(&mut self, function: u32, args: u32) -> Result<()> {
+        let code = self.code;
+        let target = &code.functions[function as usize];
+        if self.frames.len() >= FRAMES_MAX {
+            return Err(Fatal::new(format!(
+                "function `{}`: calls nested {FRAMES_MAX} deep",
+                target.name
+            )));
+        }
+        self.frames.push(Frame {
+            back: self.ip as u32,
+            base: self.base as u32,
+            function: self.function,
+            iters: self.iters.len() as u32,
+        });
+        self.base = self.vals.len() - args as usize;
+        self.function = function;
+        for _ in args as usize..target.params.len() {
+            self.vals.push(Value::Uninit);
+        }
+        self.ip = target.entry as usize;
+        Ok(())
+    }
+
+    /// Runs from the beginning to the end of the program.
+    ///
+    /// # Errors
+    /// Whatever ends an AWK program early; `position` tells the instruction.
+    pub fn run(&mut self) -> Result<()> {
+        let code = self.code;
+        let ops = code.ops.as_slice();
+        self.ip = 0;
+        loop {
+            let op = ops[self.ip];
+            self.ip += 1;
+            match op {
+                // ---- numbers ----
+                Op::Num(n) => self.nums.push(n),
+                Op::NumGlobal(n) => {
+                    let n = match &self.globals[n as usize] {
+                        Value::Num(n) => *n,
+                        other => other.to_num(),
+                    };
+                    self.nums.push(n);
+                }
+                Op::NumLocal(n) => {
+                    let n = match &self.vals[self.base + n as usize] {
+                        Value::Num(n) => *n,
+                        Value::Array(_) => return Err(self.array_as_scalar(n)),
+                        other => other.to_num(),
+                    };
+                    self.nums.push(n);
+                }
+                Op::NumSpecial(s) => {
+                    let n = self.special_num(s);
+                    self.nums.push(n);
+                }
+                Op::NumField(n) => {
+                    let n = self.field_num(n as usize);
+                    self.nums.push(n);
+                }
+                Op::NumFieldDyn => {
+                    let at = self.pop_field()?;
+                    let n = self.field_num(at);
+                    self.nums.push(n);
+                }
+                Op::NumVal => {
+                    let n = self.pop_val().to_num();
+                    self.nums.push(n);
+                }
+                Op::NumElem(array) => {
+                    let (array, slot) = self.entry(array)?;
+                    let n = self.store.get_num(array, slot)?;
+                    self.nums.push(n);
+                }
+                Op::Arith(op) => {
+                    let b = self.pop_num();
+                    let a = self.pop_num();
+                    let n = arith(op, a, b)?;
+                    self.nums.push(n);
+                }
+                Op::ArithConst(op, b) => {
+                    let a = self.pop_num();
+                    let n = arith(op, a, b)?;
+                    self.nums.push(n);
+                }
+                Op::Neg => {
+                    let n = self.pop_num();
+                    self.nums.push(-n);
+                }
+                Op::Not => {
+                    let n = self.pop_num();
+                    self.push_bool(n == 0.0);
+                }
+                Op::NotVal => {
+                    let v = self.pop_val();
+                    self.push_bool(!v.truth());
+                }
+                Op::CompareNum(op) => {
+                    let b = self.pop_num();
+                    let a = self.pop_num();
+                    self.push_bool(Test::new(op, true).passes_nums(a, b));
+                }
+                Op::CompareVal(op) => {
+                    let order = self.compare_top();
+                    self.push_bool(Test::new(op, true).passes(order));
+                }
+                Op::CompareText(op) => {
+                    let order = self.compare_texts();
+                    self.push_bool(Test::new(op, true).passes(Some(order)));
+                }
+                Op::NumFn(f) => {
+                    let n = self.pop_num();
+                    self.nums.push(match f {
+                        NumFn::Cos => n.cos(),
+                        NumFn::Exp => n.exp(),
+                        NumFn::Int => n.trunc(),
+                        NumFn::Log => n.ln(),
+                        NumFn::Sin => n.sin(),
+                        NumFn::Sqrt => n.sqrt(),
+                    });
+                }
+                Op::Atan2 => {
+                    let x = self.pop_num();
+                    let y = self.pop_num();
+                    self.nums.push(y.atan2(x));
+                }
+                Op::DropNum => {
+                    self.nums.pop();
+                }
+                Op::DropVal => {
+                    self.vals.pop();
+                }
+                Op::DropNumUnder => {
+                    let top = self.pop_num();
+                    self.nums.pop();
+                    self.nums.push(top);
+                }
+
+                // ---- values ----
+                Op::Const(n) => self.vals.push(code.consts[n as usize].clone()),
+                Op::Uninit => self.vals.push(Value::Uninit),
+                Op::ValGlobal(n) => self.vals.push(self.globals[n as usize].clone()),
+                Op::ValLocal(n) => match &self.vals[self.base + n as usize] {
+                    Value::Array(_) => return Err(self.array_as_scalar(n)),
+                    Value::Link(_) => self.vals.push(Value::Uninit),
+                    v => {
+                        let v = v.clone();
+                        self.vals.push(v);
+                    }
+                },
+                Op::PassLocal(n) => {
+                    let at = self.base + n as usize;
+                    let v = match &self.vals[at] {
+                        Value::Array(array) => Value::Array(ArrayRef {
+                            owned: false,
+                            ..*array
+                        }),
+                        Value::Uninit => Value::Link(Link::Local(at as u32)),
+                        v => v.clone(),
+                    };
+                    self.vals.push(v);
+                }
+                Op::PassGlobal(n) => {
+                    let v = match &self.globals[n as usize] {
+                        Value::Uninit if self.store.global_is_array(n) => {
+                            Value::Array(self.array(Arr(n))?)
+                        }
+                        Value::Uninit => Value::Link(Link::Global(n)),
+                        v => v.clone(),
+                    };
+                    self.vals.push(v);
+                }
+                Op::ValSpecial(s) => {
+                    let v = self.special(s);
+                    self.vals.push(v);
+                }
+                Op::ValField(n) => {
+                    let v = self.field(n as usize);
+                    self.vals.push(v);
+                }
+                Op::ValFieldDyn => {
+                    let at = self.pop_field()?;
+                    let v = self.field(at);
+                    self.vals.push(v);
+                }
+                Op::ValNum => {
+                    let n = self.pop_num();
+                    self.vals.push(Value::Num(n));
+                }
+                Op::ValElem(array) => {
+                    let (array, slot) = self.entry(array)?;
+                    let v = self.store.get(array, slot)?;
+                    self.vals.push(v);
+                }
+                Op::PushArray(array) => {
+                    let array = self.array(array)?;
+                    self.vals.push(Value::Array(ArrayRef {
+                        owned: false,
+                        ..array
+                    }));
+                }
+
+                // ---- text ----
+                Op::TextBegin => self.marks.push(self.text.len()),
+                Op::TextEnd => {
+                    let mark = self.pop_mark();
+                    let v = Value::text(&self.text[mark..], false);
+                    self.text.truncate(mark);
+                    self.vals.push(v);
+                }
+                Op::AppendConst(n) => {
+                    if let Some(bytes) = code.consts[n as usize].as_bytes() {
+                        self.text.extend_from_slice(bytes);
+                    }
+                }
+                Op::AppendVal { out } => {
+                    let v = self.pop_val();
+                    v.append_to(
+                        if out {
+                            &self.settings.ofmt
+                        } else {
+                            &self.settings.convfmt
+                        },
+                        &mut self.text,
+                    );
+                }
+                Op::AppendNum { out } => {
+                    let n = self.pop_num();
+                    number_to_text(
+                        n,
+                        if out {
+                            &self.settings.ofmt
+                        } else {
+                            &self.settings.convfmt
+                        },
+                        &mut self.text,
+                    );
+                }
+                Op::AppendGlobal { n, out } => {
+                    let format = if out {
+                        &self.settings.ofmt
+                    } else {
+                        &self.settings.convfmt
+                    };
+                    self.globals[n as usize].append_to(format, &mut self.text);
+                }
+                Op::AppendLocal { n, out } => {
+                    let format = if out {
+                        &self.settings.ofmt
+                    } else {
+                        &self.settings.convfmt
+                    };
+                    match &self.vals[self.base + n as usize] {
+                        Value::Array(_) => return Err(self.array_as_scalar(n)),
+                        v => v.append_to(format, &mut self.text),
+                    }
+                }
+                Op::AppendSpecial { s, out } => {
+                    let v = self.special(s);
+                    v.append_to(
+                        if out {
+                            &self.settings.ofmt
+                        } else {
+                            &self.settings.convfmt
+                        },
+                        &mut self.text,
+                    );
+                }
+                Op::AppendField { n, out } => self.append_field(n as usize, out),
+                Op::AppendFieldDyn { out } => {
+                    let at = self.pop_field()?;
+                    self.append_field(at, out);
+                }
+                Op::AppendFieldPeek => {
+                    let at = field_number(self.nums.last().copied().unwrap_or(0.0))?;
+                    self.append_field(at, false);
+                }
+                Op::AppendElem { array, out } => {
+                    // The key lies at the end of the text buffer: `entry` cuts it off before the element is appended.
+                    let (array, slot) = self.entry(array)?;
+                    self.append_cell(array, slot, out)?;
+                }
+                Op::AppendSubsep => self.text.extend_from_slice(&self.settings.subsep),
+                Op::AppendOfs => self.text.extend_from_slice(&self.settings.ofs),
+                Op::AppendOrs => self.text.extend_from_slice(&self.settings.ors),
+
+                // ---- keys ----
+                Op::KeyText => self.key = Key::Text(self.pop_mark()),
+                Op::KeyNum => {
+                    let n = self.pop_num();
+                    self.set_key_num(n);
+                }
+                Op::KeyVal => {
+                    let v = self.pop_val();
+                    self.set_key(&v);
+                }
+                Op::KeyPeek => {
+                    let v = self.vals.last().cloned().unwrap_or(Value::Uninit);
+                    self.set_key(&v);
+                }
+                Op::KeyUnder => {
+                    let top = self.pop_val();
+                    let v = self.pop_val();
+                    self.vals.push(top);
+                    self.set_key(&v);
+                }
+                Op::KeyConst(n) => {
+                    self.key = Key::Text(self.text.len());
+                    self.text
+                        .extend_from_slice(code.consts[n as usize].as_bytes().unwrap_or_default());
+                }
+                Op::KeyGlobal(n) => match self.globals[n as usize] {
+                    Value::Num(n) => self.set_key_num(n),
+                    ref v => {
+                        self.key = Key::Text(self.text.len());
+                        v.append_to(&self.settings.convfmt, &mut self.text);
+                    }
+                },
+                Op::KeyLocal(n) => match self.vals[self.base + n as usize] {
+                    Value::Num(n) => self.set_key_num(n),
+                    Value::Array(_) => return Err(self.array_as_scalar(n)),
+                    ref v => {
+                        self.key = Key::Text(self.text.len());
+                        v.append_to(&self.settings.convfmt, &mut self.text);
+                    }
+                },
+                Op::KeyField(n) => {
+                    self.key = Key::Text(self.text.len());
+                    self.append_field(n as usize, false);
+                }
+
+                // ---- stores ----
+                Op::StoreGlobal { n, keep } => {
+                    let v = if keep {
+                        self.vals.last().cloned().unwrap_or(Value::Uninit)
+                    } else {
+                        self.pop_val()
+                    };
+                    self.globals[n as usize] = v;
+                }
+                Op::StoreNumGlobal { n, keep } => {
+                    let v = self.pop_num();
+                    if keep {
+                        self.nums.push(v);
+                    }
+                    self.globals[n as usize] = Value::Num(v);
+                }
+                Op::StoreLocal { n, keep } => {
+                    let v = if keep {
+                        self.vals.last().cloned().unwrap_or(Value::Uninit)
+                    } else {
+                        self.pop_val()
+                    };
+                    self.set_local(n, v)?;
+                }
+                Op::StoreNumLocal { n, keep } => {
+                    let v = self.pop_num();
+                    if keep {
+                        self.nums.push(v);
+                    }
+                    self.set_local(n, Value::Num(v))?;
+                }
+                Op::StoreSpecial { s, keep } => {
+                    let v = if keep {
+                        self.vals.last().cloned().unwrap_or(Value::Uninit)
+                    } else {
+                        self.pop_val()
+                    };
+                    self.set_special(s, v)?;
+                }
+                Op::StoreField { keep } => {
+                    let at = self.pop_field()?;
+                    let v = if keep {
+                        self.vals.last().cloned().unwrap_or(Value::Uninit)
+                    } else {
+                        self.pop_val()
+                    };
+                    self.set_field(at, v)?;
+                }
+                Op::StoreFieldUnder => {
+                    let count = self.pop_num();
+                    let at = self.pop_field()?;
+                    self.nums.push(count);
+                    let v = self.pop_val();
+                    self.set_field(at, v)?;
+                }
+                Op::StoreElem { array, keep } => {
+                    let v = self.pop_val();
+                    let (array, slot) = self.entry(array)?;
+                    self.store.set(array, slot, &v)?;
+                    if keep {
+                        self.vals.push(v);
+                    }
+                }
+                Op::StoreNumElem { array, keep } => {
+                    let v = self.pop_num();
+                    let (array, slot) = self.entry(array)?;
+                    self.store.heap_of(array)?.cell_set_num(slot, v)?;
+                    if keep {
+                        self.nums.push(v);
+                    }
+                }
+                Op::GrowGlobal(n) => {
+                    let mark = self.pop_mark();
+                    grow(
+                        &mut self.globals[n as usize],
+                        &self.text[mark..],
+                        &self.settings.convfmt,
+                    );
+                    self.text.truncate(mark);
+                }
+                Op::GrowLocal(n) => {
+                    let mark = self.pop_mark();
+                    let at = self.base + n as usize;
+                    if matches!(self.vals[at], Value::Array(_)) {
+                        return Err(self.array_as_scalar(n));
+                    }
+                    grow(
+                        &mut self.vals[at],
+                        &self.text[mark..],
+                        &self.settings.convfmt,
+                    );
+                    self.text.truncate(mark);
+                }
+                Op::ArithGlobal { n, op, keep } => {
+                    let b = self.pop_num();
+                    let place = &mut self.globals[n as usize];
+                    let v = arith(op, place.to_num(), b)?;
+                    *place = Value::Num(v);
+                    if keep {
+                        self.nums.push(v);
+                    }
+                }
+                Op::ArithLocal { n, op, keep } => {
+                    let b = self.pop_num();
+                    let a = self.local_num(n)?;
+                    let v = arith(op, a, b)?;
+                    self.vals[self.base + n as usize] = Value::Num(v);
+                    if keep {
+                        self.nums.push(v);
+                    }
+                }
+                Op::ArithSpecial { s, op, keep } => {
+                    let b = self.pop_num();
+                    let v = arith(op, self.special_num(s), b)?;
+                    self.set_special(s, Value::Num(v))?;
+                    if keep {
+                        self.nums.push(v);
+                    }
+                }
+                Op::ArithField { op, keep } => {
+                    let at = self.pop_field()?;
+                    let b = self.pop_num();
+                    let v = arith(op, self.field_num(at), b)?;
+                    self.set_field(at, Value::Num(v))?;
+                    if keep {
+                        self.nums.push(v);
+                    }
+                }
+                Op::ArithElem { array, op, keep } => {
+                    let b = self.pop_num();
+                    let (array, slot) = self.entry(array)?;
+                    let v = arith(op, self.store.get_num(array, slot)?, b)?;
+                    self.store.heap_of(array)?.cell_set_num(slot, v)?;
+                    if keep {
+                        self.nums.push(v);
+                    }
+                }
+                Op::StepGlobal { n, step } => {
+                    let place = &mut self.globals[n as usize];
+                    let old = place.to_num();
+                    *place = Value::Num(old + step.delta());
+                    self.leave(step, old);
+                }
+                Op::StepLocal { n, step } => {
+                    let old = self.local_num(n)?;
+                    self.vals[self.base + n as usize] = Value::Num(old + step.delta());
+                    self.leave(step, old);
+                }
+                Op::StepSpecial { s, step } => {
+                    let old = self.special_num(s);
+                    self.set_special(s, Value::Num(old + step.delta()))?;
+                    self.leave(step, old);
+                }
+                Op::StepField(step) => {
+                    let at = self.pop_field()?;
+                    let old = self.field_num(at);
+                    self.set_field(at, Value::Num(old + step.delta()))?;
+                    self.leave(step, old);
+                }
+                Op::StepElem { array, step } => {
+                    let (array, slot) = self.entry(array)?;
+                    let old = self.store.get_num(array, slot)?;
+                    self.store
+                        .heap_of(array)?
+                        .cell_set_num(slot, old + step.delta())?;
+                    self.leave(step, old);
+                }
+                Op::StepElemField { array, field, step } => {
+                    let array = self.array(array)?;
+                    let slot = match self.record.get(field as usize, &self.settings) {
+                        Field::Text(key) => self.store.heap_of(array)?.entry(array.table, key)?,
+                        other => {
+                            self.scratch.clear();
+                            if let Field::Value(v) = other {
+                                v.append_to(&self.settings.convfmt, &mut self.scratch);
+                            }
+                            self.store.entry(array, &self.scratch)?
+                        }
+                    };
+                    let old = self.store.get_num(array, slot)?;
+                    self.store
+                        .heap_of(array)?
+                        .cell_set_num(slot, old + step.delta())?;
+                    self.leave(step, old);
+                }
+
+                // ---- jumps ----
+                Op::Jump(to) => self.ip = to as usize,
+                Op::JumpNum { when, to } => {
+                    if (self.pop_num() != 0.0) == when {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpVal { when, to } => {
+                    if self.pop_val().truth() == when {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpCompareNum { test, to } => {
+                    let b = self.pop_num();
+                    let a = self.pop_num();
+                    if test.passes_nums(a, b) {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpCompareConst { test, to, n } => {
+                    if test.passes_nums(self.pop_num(), n) {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpCompareVal { test, to } => {
+                    if test.passes(self.compare_top()) {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpCompareText { test, to } => {
+                    if test.passes(Some(self.compare_texts())) {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpCompareField { test, field, to, n } => {
+                    if self.compare_field(test, field, n) {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpCompareGlobal { test, var, to, n } => {
+                    let passes = match &self.globals[usize::from(var)] {
+                        Value::Num(m) => test.passes_nums(*m, n),
+                        v => test.passes(compare(v, &Value::Num(n), &self.settings.convfmt)),
+                    };
+                    if passes {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpCompareLocal { test, var, to, n } => {
+                    let passes = match &self.vals[self.base + usize::from(var)] {
+                        Value::Num(m) => test.passes_nums(*m, n),
+                        Value::Array(_) => return Err(self.array_as_scalar(u32::from(var))),
+                        v => test.passes(compare(v, &Value::Num(n), &self.settings.convfmt)),
+                    };
+                    if passes {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpMatchRecord { re, when, to } => {
+                    if code.regexes[re as usize].is_match(self.record.whole(&self.settings)) == when
+                    {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpIn { array, when, to } => {
+                    if self.contains(array)? == when {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::JumpRange { n, to } => {
+                    if self.ranges[n as usize] {
+                        self.ip = to as usize;
+                    }
+                }
+                Op::SetRange { n, on } => self.ranges[n as usize] = on,
+                Op::JumpNone { to } => {
+                    if self.nums.last().is_none_or(|n| *n <= 0.0) {
+                        self.ip = to as usize;
+                    }
+                }
+
+                // ---- matching and arrays ----
+                Op::MatchRecord(re) => {
+                    let hit =
+                        code.regexes[re.0 as usize].is_match(self.record.whole(&self.settings));
+                    self.push_bool(hit);
+                }
+                Op::MatchField { field, re } => {
+                    let regex = &code.regexes[re.0 as usize];
+                    let hit = match self.record.get(field as usize, &self.settings) {
+                        Field::Text(s) => regex.is_match(s),
+                        Field::Missing => regex.is_match(b""),
+                        Field::Value(v) => {
+                            self.scratch.clear();
+                            v.append_to(&self.settings.convfmt, &mut self.scratch);
+                            regex.is_match(&self.scratch)
+                        }
+                    };
+                    self.push_bool(hit);
+                }
+                Op::MatchText(re) => {
+                    let regex = self.regex(re)?;
+                    let mark = self.pop_mark();
+                    let hit = regex.is_match(&self.text[mark..]);
+                    self.text.truncate(mark);
+                    self.push_bool(hit);
+                }
+                Op::In(array) => {
+                    let found = self.contains(array)?;
+                    self.push_bool(found);
+                }
+                Op::DeleteElem(array) => self.delete(array)?,
+                Op::DeleteArray(array) => {
+                    let array = self.array(array)?;
+                    self.store.heap_of(array)?.table_clear(array.table)?;
+                }
+                Op::ForIn(array) => self.begin_for(array)?,
+                Op::ForNext { end } => {
+                    let keys = self.iters.last_mut();
+                    match keys.and_then(Keys::next) {
+                        Some(key) => self.vals.push(key),
+                        None => self.ip = end as usize,
+                    }
+                }
+                Op::ForEnd => {
+                    self.iters.pop();
+                }
+
+                // ---- functions ----
+                Op::Call { function, args } => self.enter(function, args)?,
+                Op::Return => {
+                    let v = self.pop_val();
+                    if matches!(v, Value::Array(_)) {
+                        return Err(Fatal::new("a function cannot return an array"));
+                    }
+                    self.ip = self.leave_frame()?;
+                    self.vals.push(v);
+                }
+                Op::LengthText => {
+                    let mark = self.pop_mark();
+                    let n = text::char_count(self.settings.charset, &self.text[mark..]);
+                    self.text.truncate(mark);
+                    self.nums.push(n as f64);
+                }
+                Op::LengthRecord => {
+                    let n =
+                        text::char_count(self.settings.charset, self.record.whole(&self.settings));
+                    self.nums.push(n as f64);
+                }
+                Op::LengthArray(array) => {
+                    let array = self.array(array)?;
+                    let n = self.store.heap_of(array)?.table_len(array.table)?;
+                    self.nums.push(n as f64);
+                }
+                Op::LengthGlobal(n) => {
+                    let n = self.length_global(n)?;
+                    self.nums.push(n);
+                }
+                Op::LengthLocal(n) => {
+                    let n = self.length_local(n)?;
+                    self.nums.push(n);
+                }
+                Op::Substr { bounded } => self.substr(bounded),
+                Op::Index => self.index(),
+                Op::ToLower => self.change_case(text::to_lower),
+                Op::ToUpper => self.change_case(text::to_upper),
+                Op::Match(re) => self.match_text(re)?,
+                Op::Split { array, sep } => self.split(array, sep)?,
+                Op::Sub { re, global } => self.substitute(re, global)?,
+                Op::Sprintf(args) => {
+                    self.format_dynamic(args)?;
+                    self.text_to_value();
+                }
+                Op::SprintfConst { format, args } => {
+                    self.format(&code.formats[format as usize], args)?;
+                    self.text_to_value();
+                }
+                Op::Rand => {
+                    let n = self.next_random();
+                    self.nums.push(n);
+                }
+                Op::Srand { given } => self.srand(given),
+                Op::Close => {
+                    let mark = self.pop_mark();
+                    let status = self.streams.close(&self.text[mark..]);
+                    self.text.truncate(mark);
+                    self.nums.push(status);
+                }
+                Op::Fflush { named } => {
+                    let status = if named {
+                        let mark = self.pop_mark();
+                        let status = self.streams.flush(Some(&self.text[mark..]));
+                        self.text.truncate(mark);
+                        status
+                    } else {
+                        self.streams.flush(None)
+                    };
+                    self.nums.push(status as f64);
+                }
+                Op::System => {
+                    let mark = self.pop_mark();
+                    let command = self.text.split_off(mark);
+                    let status = self.streams.system(&command);
+                    self.nums.push(status);
+                }
+                Op::Getline { from, into_value } => self.getline(from, into_value)?,
+
+                // ---- output ----
+                Op::PrintRecord => {
+                    let out = self.streams.stdout();
+                    let buffer = out.buffer();
+                    buffer.extend_from_slice(self.record.whole(&self.settings));
+                    buffer.extend_from_slice(&self.settings.ors);
+                    out.settle()?;
+                }
+                Op::Write(to) => self.write(to)?,
+                Op::Print { args } => self.print_values(args),
+                Op::Printf(args) => self.format_dynamic(args)?,
+                Op::PrintfConst { format, args } => {
+                    self.format(&code.formats[format as usize], args)?
+                }
+
+                // ---- records ----
+                Op::BeginDone => {
+                    if !code.reads_input {
+                        return Ok(());
+                    }
+                    self.phase = Phase::Main;
+                }
+                Op::NextRecord { end } => {
+                    if !self.next_record()? {
+                        self.phase = Phase::End;
+                        self.ip = end as usize;
+                    }
+                }
+                Op::Next | Op::NextFile => {
+                    let word = if matches!(op, Op::Next) {
+                        "next"
+                    } else {
+                        "nextfile"
+                    };
+                    if self.phase != Phase::Main {
+                        let rule = if self.phase == Phase::Begin {
+                            "BEGIN"
+                        } else {
+                            "END"
+                        };
+                        return Err(Fatal::new(format!(
+                            "`{word}` cannot be called from a {rule} rule"
+                        )));
+                    }
+                    self.unwind()?;
+                    if word == "nextfile" {
+                        self.skip_file();
+                    }
+                    self.ip = code.main_start as usize;
+                }
+                Op::Exit { given } => {
+                    if given {
+                        self.exit_code = self.pop_num() as i64 as i32;
+                    }
+                    self.unwind()?;
+                    if self.phase == Phase::End {
+                        return Ok(());
+                    }
+                    self.phase = Phase::End;
+                    self.ip = code.end_start as usize;
+                }
+                Op::Halt => return Ok(()),
+            }
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, step: Step, old: f64) {
+        match step.leave {
+            Leave::Nothing => {}
+            Leave::Old => self.nums.push(old),
+            Leave::New => self.nums.push(old + step.delta()),
+        }
+    }
+
+    #[inline]
+    fn compare_top(&mut self) -> Option<std::cmp::Ordering> {
+        let b = self.pop_val();
+        let a = self.pop_val();
+        if let (Value::Num(a), Value::Num(b)) = (&a, &b) {
+            return a.partial_cmp(b);
+        }
+        compare(&a, &b, &self.settings.convfmt)
+    }
+
+    fn compare_texts(&mut self) -> std::cmp::Ordering {
+        let right = self.pop_mark();
+        let left = self.pop_mark();
+        let order = self.text[left..right].cmp(&self.text[right..]);
+        self.text.truncate(left);
+        order
+    }
+}
+
+/// `s = s more`.
+fn grow(place: &mut Value, more: &[u8], convfmt: &Format) {
+    if place.grow(more) {
+        return;
+    }
+    // Room to grow, so that appending in a loop does not begin with many moves.
+    let mut text = Vec::with_capacity(more.len() * 2 + 64);
+    place.append_to(convfmt, &mut text);
+    text.extend_from_slice(more);
+    *place = if text.len() > crate::value::SMALL_MAX {
+        Value::Long(Rc::new(text), false)
+    } else {
+        Value::text(&text, false)
+    };
+}
+
+/// Arithmetic on two numbers.
+#[inline]
+fn arith(op: ArithOp, a: f64, b: f64) -> Result<f64> {
+    Ok(match op {
+        ArithOp::Add => a + b,
+        ArithOp::Sub => a - b,
+        ArithOp::Mul => a * b,
+        ArithOp::Div if b == 0.0 => return Err(Fatal::new("division by zero")),
+        ArithOp::Div => a / b,
+        ArithOp::Mod if b == 0.0 => return Err(Fatal::new("division by zero in `%`")),
+        ArithOp::Mod => remainder(a, b),
+        ArithOp::Pow => power(a, b),
+    })
+}
+
+/// `%`, with a short way for whole numbers: `fmod` is slow.
+#[inline]
+fn remainder(a: f64, b: f64) -> f64 {
+    let (x, y) = (a as i64, b as i64);
+    // Within 2^53 both are exact; a negative zero must stay one.
+    if x as f64 == a && y as f64 == b && x > 0 && y > 0 {
+        return (x % y) as f64;
+    }
+    a % b
+}
+
+#[inline]
+fn power(a: f64, b: f64) -> f64 {
+    if b == 2.0 { a * a } else { a.powf(b) }
+}
+
+/// The number of a field.
+#[inline]
+fn field_number(n: f64) -> Result<usize> {
+    if (0.0..4e9).contains(&n) {
+        return Ok(n as usize);
+    }
+    Err(Fatal::new(format!("attempt to access field {n}")))
+}
+
+impl std::convert::From<StreamError> for Fatal {
+    #[cold]
+    fn from(error: StreamError) -> Fatal {
+        match error {
+            StreamError::StdoutClosed => Fatal::broken_pipe(),
+            error => Fatal::new(error.to_string()),
+        }
+    }
+}

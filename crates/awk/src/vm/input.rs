@@ -1,0 +1,357 @@
+//! Input: the operands one after the other as the main input, and `getline`.
+//!
+//! Invariant: `record.reader` is the main input while `Input::open` holds; standard input lives in `Streams`, is lent to the
+//! record while it is the main input and given back afterwards.
+
+use std::rc::Rc;
+
+use awk_syntax::lex::unescape;
+use awk_syntax::names::Special;
+
+use super::Vm;
+use crate::code::{Arr, From};
+use crate::error::{Fatal, Step as Result};
+use crate::records::RecordReader;
+use crate::streams::StreamError;
+use crate::value::Value;
+
+/// What a name on the command line assigns to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NamedVariable {
+    /// A global scalar of the program.
+    Global(u32),
+    /// A special variable.
+    Special(Special),
+    /// An array or function: an error.
+    NoScalar,
+}
+
+/// The operands and how far they have been used.
+pub struct Input {
+    /// ARGV from 1 on, unless the program may change ARGV: then the array is asked.
+    operands: Vec<Vec<u8>>,
+    /// Names that assignments among the operands may mean.
+    names: std::collections::HashMap<Vec<u8>, NamedVariable>,
+    /// Assigned variables that the program does not mention: a heap keeps them all the same.
+    pub others: Vec<(Vec<u8>, Value)>,
+    warn: Box<dyn FnMut(String)>,
+    next: usize,
+    open: bool,
+    is_stdin: bool,
+    any_file: bool,
+    finished: bool,
+}
+
+impl Input {
+    /// `warn` is told about operands that cannot be read.
+    pub fn new(
+        operands: Vec<Vec<u8>>,
+        names: std::collections::HashMap<Vec<u8>, NamedVariable>,
+        warn: Box<dyn FnMut(String)>,
+    ) -> Input {
+        Input {
+            operands,
+            names,
+            others: Vec::new(),
+            warn,
+            next: 1,
+            open: false,
+            is_stdin: false,
+            any_file: false,
+            finished: false,
+        }
+    }
+}
+
+/// `name=value`, if the operand is one.
+pub fn assignment(operand: &[u8]) -> Option<(&[u8], &[u8])> {
+    let equals = operand.iter().position(|b| *b == b'=')?;
+    let name = &operand[..equals];
+    let begins = name
+        .first()
+        .is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
+    let is_name = begins && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
+    is_name.then(|| (name, &operand[equals + 1..]))
+}
+
+impl Vm<'_> {
+    /// Assigns as `-v` and operands do: escape sequences count, and the value is a numeric string if it looks like one.
+    ///
+    /// # Errors
+    /// The name is an array's or a function's, or the value does not suit a special variable.
+    pub fn assign_named(&mut self, name: &[u8], text: &[u8]) -> Result<()> {
+        let mut value = Vec::with_capacity(text.len());
+        let mut at = 0;
+        while at < text.len() {
+            if text[at] == b'\\' {
+                let (used, warning) = unescape(&text[at..], &mut value);
+                if let Some(warning) = warning {
+                    (self.input.warn)(format!("warning: {warning}"));
+                }
+                at += used;
+            } else {
+                value.push(text[at]);
+                at += 1;
+            }
+        }
+        let value = Value::text(&value, true);
+        match self.input.names.get(name) {
+            Some(NamedVariable::Global(n)) => self.globals[*n as usize] = value,
+            Some(NamedVariable::Special(s)) => {
+                let s = *s;
+                self.set_special(s, value)?;
+            }
+            Some(NamedVariable::NoScalar) => {
+                let shown = String::from_utf8_lossy(name);
+                return Err(Fatal::new(format!(
+                    "cannot assign to `{shown}` from the command line: it is an array or a function"
+                )));
+            }
+            None => {
+                self.input.others.retain(|(other, _)| other != name);
+                self.input.others.push((name.to_vec(), value));
+            }
+        }
+        Ok(())
+    }
+
+    /// Operand number `n`; `None` past ARGC or for a deleted element.
+    fn operand(&mut self, n: usize) -> Result<Option<Vec<u8>>> {
+        if !self.code.uses_argv {
+            return Ok(self.input.operands.get(n - 1).cloned());
+        }
+        let array = self.store.global_array(Arr::ARGV, &[])?;
+        let Some(slot) = self.store.heap_of(array)?.find_int(array.table, n as i64)? else {
+            return Ok(None);
+        };
+        let value = self.store.get(array, slot)?;
+        Ok(Some(self.settings.text_of(&value)))
+    }
+
+    /// Opens the next file of the main input, working off assignments on the way; false when there is none.
+    fn open_next(&mut self) -> Result<bool> {
+        let count = self.settings.get(Special::ARGC).to_num();
+        while (self.input.next as f64) < count {
+            let n = self.input.next;
+            self.input.next += 1;
+            let Some(operand) = self.operand(n)? else {
+                continue;
+            };
+            if operand.is_empty() {
+                continue;
+            }
+            if let Some((name, text)) = assignment(&operand) {
+                self.assign_named(name, text)?;
+                continue;
+            }
+            self.input.any_file = true;
+            if self.open_operand(&operand)? {
+                return Ok(true);
+            }
+        }
+        if self.input.any_file {
+            return Ok(false);
+        }
+        self.input.any_file = true;
+        self.lend_stdin();
+        self.settings
+            .set(Special::FILENAME, Value::text(b"-", false))?;
+        Ok(true)
+    }
+
+    fn open_operand(&mut self, operand: &[u8]) -> Result<bool> {
+        if operand == b"-" || operand == b"/dev/stdin" {
+            self.lend_stdin();
+        } else {
+            match self.streams.open_input(operand) {
+                Ok(file) => {
+                    self.record.detach();
+                    self.record.reader = Some(RecordReader::new(Box::new(file)));
+                    self.input.is_stdin = false;
+                    self.input.open = true;
+                }
+                Err(error @ StreamError::IsDirectory { .. }) => {
+                    (self.input.warn)(format!("warning: {error}: skipped"));
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.settings
+            .set(Special::FILENAME, Value::text(operand, true))?;
+        self.settings.fnr = 0.0;
+        Ok(true)
+    }
+
+    fn lend_stdin(&mut self) {
+        self.record.detach();
+        let empty = RecordReader::new(Box::new(std::io::empty()));
+        self.record.reader = Some(std::mem::replace(self.streams.stdin(), empty));
+        self.input.is_stdin = true;
+        self.input.open = true;
+        self.settings.fnr = 0.0;
+    }
+
+    fn close_current(&mut self) {
+        self.record.detach();
+        if let Some(reader) = self.record.reader.take()
+            && self.input.is_stdin
+        {
+            *self.streams.stdin() = reader;
+        }
+        self.input.open = false;
+        self.input.is_stdin = false;
+    }
+
+    pub(super) fn skip_file(&mut self) {
+        if self.input.open {
+            self.close_current();
+        }
+    }
+
+    /// The next record of the main input into the reader's buffer; `None` at the end of all input.
+    #[inline]
+    fn read_main(&mut self) -> Result<Option<std::ops::Range<usize>>> {
+        loop {
+            if self.input.open
+                && let Some(reader) = &mut self.record.reader
+            {
+                match reader.next(&self.settings.separator) {
+                    Ok(Some(range)) => {
+                        self.settings.nr += 1.0;
+                        self.settings.fnr += 1.0;
+                        return Ok(Some(range));
+                    }
+                    Ok(None) => self.close_current(),
+                    Err(error) => return Err(self.read_error(&error)),
+                }
+            }
+            if self.input.finished || !self.open_next()? {
+                self.input.finished = true;
+                return Ok(None);
+            }
+        }
+    }
+
+    #[cold]
+    fn read_error(&self, error: &std::io::Error) -> Fatal {
+        let name = self.settings.text_of(&self.settings.get(Special::FILENAME));
+        let shown = if name.is_empty() {
+            "standard input".into()
+        } else {
+            format!("{:?}", String::from_utf8_lossy(&name))
+        };
+        Fatal::new(format!("cannot read {shown}: {error}"))
+    }
+
+    /// The next record as `$0`; false at the end of input.
+    #[inline]
+    pub(super) fn next_record(&mut self) -> Result<bool> {
+        self.record.before_read();
+        match self.read_main()? {
+            Some(range) => {
+                self.record.set_read(range, &self.settings)?;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    pub(super) fn getline(&mut self, from: From, into_value: bool) -> Result<()> {
+        let status = match from {
+            From::Main => self.getline_main(into_value)?,
+            From::File | From::Command => {
+                let mark = self.pop_mark();
+                let mut name = std::mem::take(&mut self.scratch);
+                name.clear();
+                name.extend_from_slice(&self.text[mark..]);
+                self.text.truncate(mark);
+                let status = self.getline_other(from, &name, into_value);
+                self.scratch = name;
+                status?
+            }
+        };
+        self.nums.push(status);
+        Ok(())
+    }
+
+    fn getline_main(&mut self, into_value: bool) -> Result<f64> {
+        if !into_value {
+            return Ok(if self.next_record()? { 1.0 } else { 0.0 });
+        }
+        // `$0` stays: it must not live in the buffer that is about to be read on.
+        self.record.detach();
+        let Some(range) = self.read_main()? else {
+            return Ok(0.0);
+        };
+        if let Some(reader) = &self.record.reader {
+            self.vals.push(Value::text(&reader.buffer()[range], true));
+        }
+        Ok(1.0)
+    }
+
+    fn getline_other(&mut self, from: From, name: &[u8], into_value: bool) -> Result<f64> {
+        if name.is_empty() {
+            let sign = if from == From::File { "<" } else { "|" };
+            return Err(Fatal::new(format!(
+                "expression for `{sign}` redirection is an empty string"
+            )));
+        }
+        let separator = Rc::clone(&self.settings.separator);
+        let lent =
+            self.input.is_stdin && (name == b"-" || name == b"/dev/stdin") && from == From::File;
+        if lent {
+            self.record.detach();
+        }
+        let reader = match from {
+            From::File if lent => match &mut self.record.reader {
+                Some(reader) => reader,
+                None => return Ok(-1.0),
+            },
+            From::File => match self.streams.input_file(name) {
+                Ok(reader) => reader,
+                Err(StreamError::StdoutClosed) => return Err(Fatal::broken_pipe()),
+                Err(_) => return Ok(-1.0),
+            },
+            From::Main | From::Command => self.streams.input_command(name)?,
+        };
+        let line = match reader.next(&separator) {
+            Ok(Some(range)) => Value::text(&reader.buffer()[range], true),
+            Ok(None) => return Ok(0.0),
+            Err(_) => return Ok(-1.0),
+        };
+        // NR stays, also for commands: gawk, mawk and the one true awk agree, against POSIX's table.
+        if into_value {
+            self.vals.push(line);
+        } else {
+            self.record
+                .set_text(line.as_bytes().unwrap_or_default(), &self.settings)?;
+        }
+        Ok(1.0)
+    }
+}
+
+impl Vm<'_> {
+    /// Sets an element of ENVIRON or ARGV.
+    ///
+    /// # Errors
+    /// Trouble of the scratch heap.
+    pub fn set_outer(&mut self, array: Arr, key: &[u8], text: &[u8]) -> Result<()> {
+        let array = self.store.global_array(array, &[])?;
+        let slot = self.store.entry(array, key)?;
+        self.store.set(array, slot, &Value::text(text, true))
+    }
+
+    /// Copies the operands to ARGV, from 1 on.
+    ///
+    /// # Errors
+    /// Trouble of the scratch heap.
+    pub fn operands_to_argv(&mut self) -> Result<()> {
+        let operands = std::mem::take(&mut self.input.operands);
+        for (at, operand) in operands.iter().enumerate() {
+            self.set_outer(Arr::ARGV, (at + 1).to_string().as_bytes(), operand)?;
+        }
+        self.input.operands = operands;
+        Ok(())
+    }
+}

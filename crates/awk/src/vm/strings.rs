@@ -1,0 +1,365 @@
+//! String functions, patterns computed while running, and random numbers.
+
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::{CACHE_MAX, Vm};
+use crate::code::{Arr, Re, Sep};
+use crate::error::{Fatal, Step as Result};
+use crate::fields::Splitter;
+use crate::format::{Arg, Format};
+use crate::num::looks_numeric;
+use crate::regex::Regex;
+use crate::text::{self, Charset};
+use crate::value::Value;
+
+/// The state of `rand` for a seed: one step of SplitMix64 (Steele, Lea, Flood 2014) spreads near seeds apart.
+pub(super) fn seeded(seed: f64) -> u64 {
+    let mut z = seed.to_bits().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Vm<'_> {
+    /// The value of `rand()`: in [0, 1), the same sequence for the same seed.
+    pub(super) fn next_random(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        (z >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Gives the seed before.
+    pub(super) fn srand(&mut self, given: bool) {
+        let seed = if given {
+            self.pop_num()
+        } else {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0.0, |d| d.as_secs() as f64)
+        };
+        self.nums.push(self.seed);
+        self.seed = seed;
+        self.random = seeded(seed);
+    }
+
+    /// The regular expression of an operand; a dynamic one is taken off the text buffer and kept compiled.
+    pub(super) fn regex(&mut self, re: Re) -> Result<Rc<Regex>> {
+        if re != Re::DYNAMIC {
+            return Ok(self.code.regexes[re.0 as usize].clone());
+        }
+        let mark = self.pop_mark();
+        let text = &self.text[mark..];
+        if let Some((recent, regex)) = &self.regex_recent
+            && recent == text
+        {
+            let regex = regex.clone();
+            self.text.truncate(mark);
+            return Ok(regex);
+        }
+        let regex = match self.regexes.get(text) {
+            Some(regex) => regex.clone(),
+            None => {
+                let made = Regex::new(text, self.settings.charset, false).map_err(|error| {
+                    let shown = String::from_utf8_lossy(text);
+                    Fatal::new(format!(
+                        "regular expression /{shown}/, at character {}: {}",
+                        error.offset + 1,
+                        error.what
+                    ))
+                })?;
+                if self.regexes.len() >= CACHE_MAX {
+                    self.regexes.clear();
+                }
+                let regex = Rc::new(made);
+                self.regexes.insert(text.to_vec(), regex.clone());
+                regex
+            }
+        };
+        self.regex_recent = Some((text.to_vec(), regex.clone()));
+        self.text.truncate(mark);
+        Ok(regex)
+    }
+
+    pub(super) fn text_to_value(&mut self) {
+        let mark = self.pop_mark();
+        let v = Value::text(&self.text[mark..], false);
+        self.text.truncate(mark);
+        self.vals.push(v);
+    }
+
+    pub(super) fn substr(&mut self, bounded: bool) {
+        let length = if bounded { Some(self.pop_num()) } else { None };
+        let start = self.pop_num();
+        let mark = self.pop_mark();
+        let whole = &self.text[mark..];
+        let range = text::substr_range(self.settings.charset, whole, start, length);
+        let v = Value::text(&whole[range], false);
+        self.text.truncate(mark);
+        self.vals.push(v);
+    }
+
+    pub(super) fn index(&mut self) {
+        let part = self.pop_mark();
+        let whole = self.pop_mark();
+        let at = text::find(
+            self.settings.charset,
+            &self.text[whole..part],
+            &self.text[part..],
+        );
+        self.text.truncate(whole);
+        self.nums.push(at as f64);
+    }
+
+    pub(super) fn change_case(&mut self, change: fn(Charset, &[u8], &mut Vec<u8>)) {
+        let mark = self.pop_mark();
+        self.scratch.clear();
+        change(self.settings.charset, &self.text[mark..], &mut self.scratch);
+        self.text.truncate(mark);
+        let v = Value::text(&self.scratch, false);
+        self.vals.push(v);
+    }
+
+    pub(super) fn match_text(&mut self, re: Re) -> Result<()> {
+        let regex = self.regex(re)?;
+        let mark = self.pop_mark();
+        let subject = &self.text[mark..];
+        let charset = self.settings.charset;
+        (self.settings.rstart, self.settings.rlength) = match regex.find_at(subject, 0) {
+            Some((start, end)) => {
+                let before = text::char_count(charset, &subject[..start]);
+                let length = text::char_count(charset, &subject[start..end]);
+                (before as f64 + 1.0, length as f64)
+            }
+            None => (0.0, -1.0),
+        };
+        self.text.truncate(mark);
+        self.nums.push(self.settings.rstart);
+        Ok(())
+    }
+
+    pub(super) fn split(&mut self, array: Arr, sep: Sep) -> Result<()> {
+        let splitter = match sep {
+            Sep::Default => self.settings.splitter.clone(),
+            Sep::Const(n) => self.code.splitters[n as usize].clone(),
+            Sep::Dynamic => {
+                let mark = self.marks.last().copied().unwrap_or(0);
+                // One character, or none, has its own meaning; all else is a regular expression.
+                if text::char_count(self.settings.charset, &self.text[mark..]) <= 1 {
+                    let made = Splitter::from_fs(&self.text[mark..], self.settings.charset, false);
+                    self.marks.pop();
+                    self.text.truncate(mark);
+                    Rc::new(
+                        made.map_err(|e| Fatal::new(format!("separator of `split`: {}", e.what)))?,
+                    )
+                } else {
+                    Rc::new(Splitter::from_regex(self.regex(Re::DYNAMIC)?))
+                }
+            }
+        };
+        let mark = self.pop_mark();
+        let array = self.array(array)?;
+        let paragraph = sep == Sep::Default && self.settings.paragraph;
+        self.spans.clear();
+        splitter.split(
+            self.settings.charset,
+            &self.text[mark..],
+            paragraph,
+            &mut self.spans,
+        );
+        let heap = self.store.heap_of(array)?;
+        let parts = self.spans.len() as u64;
+        let before = heap.table_len(array.table)?;
+        // Splitting into one array again and again is the usual case: its elements are overwritten, and only what is left
+        // over is removed. Anything else begins with an empty array.
+        if before > 2 * parts + 16 {
+            heap.table_clear(array.table)?;
+        }
+        loop {
+            for (at, &(start, end)) in self.spans.iter().enumerate() {
+                let slot = heap.entry_int(array.table, at as i64 + 1)?;
+                let bytes = &self.text[mark + start as usize..mark + end as usize];
+                heap.cell_set(
+                    slot,
+                    heap::Cell::Str {
+                        bytes,
+                        maybe_num: true,
+                    },
+                )?;
+            }
+            for key in parts + 1..=before {
+                if heap.table_len(array.table)? == parts {
+                    break;
+                }
+                heap.remove(array.table, itoa::Buffer::new().format(key).as_bytes())?;
+            }
+            if heap.table_len(array.table)? == parts {
+                break;
+            }
+            // Keys that are no part numbers.
+            heap.table_clear(array.table)?;
+        }
+        self.text.truncate(mark);
+        self.nums.push(self.spans.len() as f64);
+        Ok(())
+    }
+
+    pub(super) fn substitute(&mut self, re: Re, global: bool) -> Result<()> {
+        let target = self.pop_mark();
+        let replacement = self.pop_mark();
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
+        // A dynamic pattern lies below both; take it off without disturbing them.
+        let tail = self.text.split_off(replacement);
+        let regex = self.regex(re)?;
+        let (replacement, target) = tail.split_at(target - replacement);
+        let count = substitute(
+            &regex,
+            self.settings.charset,
+            replacement,
+            target,
+            global,
+            &mut out,
+        );
+        if count > 0 {
+            self.vals.push(Value::text(&out, false));
+        }
+        self.scratch = out;
+        self.nums.push(f64::from(count));
+        Ok(())
+    }
+
+    /// Values on the stack, formatted: a new string in the text buffer.
+    pub(super) fn format(&mut self, format: &Format, args: u32) -> Result<()> {
+        self.marks.push(self.text.len());
+        let first = self.vals.len() - args as usize;
+        let args: Vec<Arg<'_>> = self.vals[first..].iter().map(argument).collect();
+        let result = format.write(
+            self.settings.charset,
+            &self.settings.convfmt,
+            &args,
+            &mut self.text,
+        );
+        self.vals.truncate(first);
+        result.map_err(|error| Fatal::new(error.to_string()))
+    }
+
+    /// The same with the format as the first of the values.
+    pub(super) fn format_dynamic(&mut self, args: u32) -> Result<()> {
+        let first = self.vals.len() - args as usize;
+        self.scratch.clear();
+        self.vals[first].append_to(&self.settings.convfmt, &mut self.scratch);
+        let format = match self.formats.get(&self.scratch) {
+            Some(format) => format.clone(),
+            None => {
+                if self.formats.len() >= CACHE_MAX {
+                    self.formats.clear();
+                }
+                let format = Rc::new(Format::parse(&self.scratch));
+                self.formats.insert(self.scratch.clone(), format.clone());
+                format
+            }
+        };
+        self.format(&format, args - 1)?;
+        self.vals.pop();
+        Ok(())
+    }
+}
+
+fn argument(value: &Value) -> Arg<'_> {
+    match value {
+        Value::Num(n) => Arg::Num(*n),
+        Value::Uninit | Value::Array(_) | Value::Link(_) => Arg::Str(b""),
+        Value::Small(_) | Value::Long(..) => {
+            let bytes = value.as_bytes().unwrap_or_default();
+            if value.maybe_num() && looks_numeric(bytes).is_some() {
+                Arg::StrNum(bytes)
+            } else {
+                Arg::Str(bytes)
+            }
+        }
+    }
+}
+
+/// `sub` and `gsub`: appends the new text to `out` and gives the number of replacements. An empty match directly after
+/// another match is none (POSIX awk, "gsub"; all three peers agree).
+fn substitute(
+    regex: &Regex,
+    charset: Charset,
+    replacement: &[u8],
+    target: &[u8],
+    global: bool,
+    out: &mut Vec<u8>,
+) -> u32 {
+    let plain = !replacement.iter().any(|b| matches!(b, b'&' | b'\\'));
+    let mut count = 0;
+    let mut at = 0;
+    let mut last_end = usize::MAX;
+    while let Some((start, end)) = regex.find_at(target, at) {
+        if start == end && start == last_end {
+            if start == target.len() {
+                break;
+            }
+            let (_, width) = text::next_char(charset, &target[start..]);
+            out.extend_from_slice(&target[start..start + width]);
+            at = start + width;
+            last_end = usize::MAX;
+            continue;
+        }
+        out.extend_from_slice(&target[at..start]);
+        if plain {
+            out.extend_from_slice(replacement);
+        } else {
+            expand(replacement, &target[start..end], out);
+        }
+        count += 1;
+        at = end;
+        last_end = end;
+        if !global {
+            break;
+        }
+        if start == end {
+            if start == target.len() {
+                break;
+            }
+            let (_, width) = text::next_char(charset, &target[start..]);
+            out.extend_from_slice(&target[start..start + width]);
+            at = start + width;
+            last_end = usize::MAX;
+        }
+        if at > target.len() {
+            break;
+        }
+    }
+    out.extend_from_slice(&target[at.min(target.len())..]);
+    count
+}
+
+/// The replacement with `&` as the matched text: `\&` is a plain `&`, `\\&` a backslash and the matched text, any other
+/// backslash itself.
+fn expand(replacement: &[u8], matched: &[u8], out: &mut Vec<u8>) {
+    let mut rest = replacement;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'&' => out.extend_from_slice(matched),
+            b'\\' => {
+                let run = 1 + rest.iter().take_while(|b| **b == b'\\').count();
+                rest = &rest[run - 1..];
+                if rest.first() == Some(&b'&') {
+                    out.extend(std::iter::repeat_n(b'\\', run / 2));
+                    if run % 2 == 1 {
+                        out.push(b'&');
+                        rest = &rest[1..];
+                    }
+                } else {
+                    out.extend(std::iter::repeat_n(b'\\', run));
+                }
+            }
+            other => out.push(other),
+        }
+    }
+}

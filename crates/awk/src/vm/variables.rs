@@ -1,0 +1,158 @@
+//! Fields, special variables and locals: reading and assigning them.
+
+use awk_syntax::names::Special;
+
+use super::{Vm, field_number};
+use crate::code::Test;
+use crate::error::{Fatal, Step as Result};
+use crate::num::{looks_numeric, parse_prefix};
+use crate::record::Field;
+use crate::value::Value;
+
+impl Vm<'_> {
+    /// The field number on the number stack.
+    #[inline]
+    pub(super) fn pop_field(&mut self) -> Result<usize> {
+        let n = self.pop_num();
+        field_number(n)
+    }
+
+    #[inline]
+    pub(super) fn field_num(&mut self, n: usize) -> f64 {
+        match self.record.get(n, &self.settings) {
+            Field::Text(s) => parse_prefix(s),
+            Field::Value(v) => v.to_num(),
+            Field::Missing => 0.0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn field(&mut self, n: usize) -> Value {
+        match self.record.get(n, &self.settings) {
+            Field::Text(s) => Value::text(s, true),
+            Field::Value(v) => v.clone(),
+            Field::Missing => Value::text(b"", true),
+        }
+    }
+
+    #[inline]
+    pub(super) fn append_field(&mut self, n: usize, out: bool) {
+        match self.record.get(n, &self.settings) {
+            Field::Text(s) => self.text.extend_from_slice(s),
+            Field::Value(v) => {
+                v.append_to(
+                    if out {
+                        &self.settings.ofmt
+                    } else {
+                        &self.settings.convfmt
+                    },
+                    &mut self.text,
+                );
+            }
+            Field::Missing => {}
+        }
+    }
+
+    /// `$field op n`, without making a value of the field.
+    pub(super) fn compare_field(&mut self, test: Test, field: u16, n: f64) -> bool {
+        match self.record.get(usize::from(field), &self.settings) {
+            Field::Text(s) => {
+                if let Some(m) = looks_numeric(s) {
+                    return test.passes_nums(m, n);
+                }
+                self.scratch.clear();
+                crate::format::number_to_text(n, &self.settings.convfmt, &mut self.scratch);
+                test.passes(Some(s.cmp(self.scratch.as_slice())))
+            }
+            Field::Value(v) => test.passes(crate::value::compare(
+                v,
+                &Value::Num(n),
+                &self.settings.convfmt,
+            )),
+            // As an empty field, which is no number: gawk and mawk agree, against POSIX's "uninitialized value".
+            Field::Missing => test.passes(crate::value::compare(
+                &Value::text(b"", true),
+                &Value::Num(n),
+                &self.settings.convfmt,
+            )),
+        }
+    }
+
+    pub(super) fn set_field(&mut self, n: usize, value: Value) -> Result<()> {
+        if n > 0 {
+            return self.record.set_field(n, value);
+        }
+        self.scratch.clear();
+        value.append_to(&self.settings.convfmt, &mut self.scratch);
+        self.record.set_text(&self.scratch, &self.settings)
+    }
+
+    #[inline]
+    pub(super) fn special_num(&mut self, s: Special) -> f64 {
+        match s {
+            Special::NR => self.settings.nr,
+            Special::NF => self.record.count() as f64,
+            Special::FNR => self.settings.fnr,
+            Special::RSTART => self.settings.rstart,
+            Special::RLENGTH => self.settings.rlength,
+            _ => self.settings.get(s).to_num(),
+        }
+    }
+
+    pub(super) fn special(&mut self, s: Special) -> Value {
+        match s {
+            Special::NF => Value::Num(self.record.count() as f64),
+            _ => self.settings.get(s),
+        }
+    }
+
+    /// Assigns a special variable.
+    ///
+    /// # Errors
+    /// A malformed FS or RS, a negative NF.
+    pub fn set_special(&mut self, s: Special, value: Value) -> Result<()> {
+        match s {
+            Special::NF => return self.record.set_count(value.to_num()),
+            // The current record is cut by the FS that was in force when it was read.
+            Special::FS => self.record.split_all(),
+            // Fields assigned so far are joined by the OFS and CONVFMT of then.
+            Special::OFS | Special::CONVFMT => {
+                self.record.whole(&self.settings);
+            }
+            _ => {}
+        }
+        self.settings.set(s, value)
+    }
+
+    pub(super) fn local_num(&self, n: u32) -> Result<f64> {
+        match &self.vals[self.base + n as usize] {
+            Value::Array(_) => Err(self.array_as_scalar(n)),
+            v => Ok(v.to_num()),
+        }
+    }
+
+    pub(super) fn set_local(&mut self, n: u32, value: Value) -> Result<()> {
+        let at = self.base + n as usize;
+        if matches!(self.vals[at], Value::Array(_)) {
+            return Err(self.array_as_scalar(n));
+        }
+        self.vals[at] = value;
+        Ok(())
+    }
+
+    pub(super) fn local_name(&self, n: u32) -> String {
+        let function = self.code.functions.get(self.function as usize);
+        function
+            .and_then(|f| f.params.get(n as usize))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    #[cold]
+    pub(super) fn array_as_scalar(&self, n: u32) -> Fatal {
+        Fatal::new(format!(
+            "attempt to use array `{}` in a scalar context",
+            self.local_name(n)
+        ))
+    }
+}
