@@ -48,7 +48,7 @@ const CLASS16_OF: [u8; SLAB_BYTES_MAX as usize / 8 + 1] = {
     table
 };
 
-fn zone_start(index: u32) -> u64 {
+pub(crate) fn zone_start(index: u32) -> u64 {
     ZONES_START + u64::from(index) * ZONE_BYTES
 }
 
@@ -56,8 +56,20 @@ fn zone_of(offset: u64) -> u32 {
     ((offset - ZONES_START) / ZONE_BYTES) as u32
 }
 
+/// Zones so far; no more than the region has room for.
+pub(crate) fn zone_count(region: &Region) -> Result<u32> {
+    let zones: u32 = region.get(HEADER + header::ZONE_COUNT)?;
+    if u64::from(zones) > (region.end().saturating_sub(ZONES_START)).div_ceil(ZONE_BYTES) {
+        return Err(region.damaged(
+            HEADER + header::ZONE_COUNT,
+            format!("{zones} zones, more than the heap has room for"),
+        ));
+    }
+    Ok(zones)
+}
+
 /// Descriptor of the page that `offset` lies in.
-fn descriptor(offset: u64) -> u64 {
+pub(crate) fn descriptor(offset: u64) -> u64 {
     let within = (offset - ZONES_START) % ZONE_BYTES;
     offset - within + within / PAGE_BYTES * DESCRIPTOR_BYTES
 }
@@ -146,7 +158,7 @@ impl Heap {
     }
 
     /// Offset of page number `n - 1`, as it stands in lists.
-    fn page_start(&self, n: u32) -> Result<u64> {
+    pub(crate) fn page_start(&self, n: u32) -> Result<u64> {
         let offset = u64::from(n - 1) * PAGE_BYTES;
         if offset < ZONES_START
             || offset + PAGE_BYTES > self.region.end()
@@ -265,7 +277,7 @@ impl Heap {
     /// A zone with room for a run of `pages`: the last one made longer, a freed one, or a new one.
     #[cold]
     fn grow(&mut self, pages: u64) -> Result<(u64, u64)> {
-        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        let zones = zone_count(&self.region)?;
         // In small heaps by little, in large ones by whole zones.
         let step = (self.region.end() / PAGE_BYTES / 4).clamp(4, ZONE_PAGES);
         if zones > 0 && self.region.end() > zone_start(zones - 1) + PAGE_BYTES {
@@ -293,7 +305,7 @@ impl Heap {
         self.complete_last_zone()?;
         let present = step.max(pages + 1);
         let start = self.region.extend(present * PAGE_BYTES)?;
-        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        let zones = zone_count(&self.region)?;
         self.region.put(HEADER + header::ZONE_COUNT, zones + 1)?;
         self.begin_small(start, present)
     }
@@ -312,7 +324,7 @@ impl Heap {
 
     /// Extends the last zone to its full length, so that another can follow.
     fn complete_last_zone(&mut self) -> Result<()> {
-        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        let zones = zone_count(&self.region)?;
         if zones == 0 {
             return Ok(());
         }
@@ -355,7 +367,7 @@ impl Heap {
             None => {
                 self.complete_last_zone()?;
                 let start = self.region.extend(u64::from(span) * ZONE_BYTES)?;
-                let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+                let zones = zone_count(&self.region)?;
                 self.region.put(HEADER + header::ZONE_COUNT, zones + span)?;
                 start
             }
@@ -382,7 +394,7 @@ impl Heap {
             if joined && !self.join_free_runs()? {
                 break;
             }
-            let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+            let zones = zone_count(&self.region)?;
             let mut index: u32 = self.region.get(HEADER + header::FREE_RUNS)?;
             for _ in 0..=zones {
                 if index == 0 {
@@ -425,7 +437,7 @@ impl Heap {
 
     /// Joins adjacent free runs; true if any were.
     fn join_free_runs(&mut self) -> Result<bool> {
-        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        let zones = zone_count(&self.region)?;
         let mut any = false;
         let mut index = 0;
         let mut before: Option<u64> = None;
@@ -455,7 +467,7 @@ impl Heap {
     pub(crate) fn zone_span(&self, index: u32, zones: u32) -> Result<u32> {
         let start = zone_start(index);
         let span: u32 = self.region.get(start + zone::SPAN)?;
-        if span == 0 || span > zones - index {
+        if span == 0 || span > zones.saturating_sub(index) {
             return Err(self
                 .region
                 .damaged(start, "a zone that extends beyond the heap"));
@@ -504,10 +516,10 @@ impl Heap {
         let start = zone_start(zone_of(offset));
         match r.get::<u32>(start + zone::KIND)? {
             ZONE_LARGE if offset == start + PAGE_BYTES => {
-                let span: u32 = r.get(start + zone::SPAN)?;
+                let span = self.zone_span(zone_of(offset), zone_count(r)?)?;
                 Ok(Block {
                     start: offset,
-                    bytes: (u64::from(span) * ZONE_BYTES).saturating_sub(PAGE_BYTES),
+                    bytes: u64::from(span) * ZONE_BYTES - PAGE_BYTES,
                 })
             }
             ZONE_SMALL => {
@@ -618,7 +630,7 @@ impl Heap {
     }
 
     fn free_zones(&mut self, start: u64, span: u32) -> Result<()> {
-        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        let zones = zone_count(&self.region)?;
         if span == 0 || zone_of(start) >= zones || span > zones - zone_of(start) {
             return Err(self.region.damaged(start, "an extent beyond the heap"));
         }
@@ -633,7 +645,7 @@ impl Heap {
     /// Gives the medium's space of free zones back, as far as it is known to be free in the last commit too. Returns the
     /// bytes. The working copy must be committed and the region checkpointed.
     pub(crate) fn discard_free_zones(&mut self) -> Result<u64> {
-        let zones: u32 = self.region.get(HEADER + header::ZONE_COUNT)?;
+        let zones = zone_count(&self.region)?;
         let mut given = 0;
         let mut index = 0;
         let mut done = Vec::new();
@@ -657,33 +669,6 @@ impl Heap {
         Ok(given)
     }
 
-    /// The pages in the list of a class, for the check.
-    pub(crate) fn walk_class_list(&self, class: usize) -> Result<Vec<u32>> {
-        let mut pages = Vec::new();
-        let mut number: u32 = self
-            .region
-            .get(HEADER + header::CLASS_HEADS + 4 * class as u64)?;
-        let mut prev = 0;
-        while number != 0 {
-            let desc = descriptor(self.page_start(number)?);
-            let r = &self.region;
-            let fits = r.get::<u8>(desc + page::KIND)? == PAGE_SLAB
-                && usize::from(r.get::<u8>(desc + page::CLASS)?) == class
-                && r.get::<u16>(desc + page::FREE_COUNT)? > 0
-                && r.get::<u32>(desc + page::PREV)? == prev;
-            if !fits || pages.len() as u64 > r.end() / PAGE_BYTES {
-                return Err(r.damaged(
-                    desc,
-                    "a list of free blocks that leads to a page that does not belong there",
-                ));
-            }
-            pages.push(number);
-            prev = number;
-            number = r.get(desc + page::NEXT)?;
-        }
-        Ok(pages)
-    }
-
     /// Whether there is anything for [`Heap::discard_free_zones`]: looks at the first free runs only, which are those
     /// freed last.
     pub(crate) fn has_undiscarded_zones(&self) -> Result<bool> {
@@ -703,7 +688,7 @@ impl Heap {
 }
 
 /// `count` ones from bit `first` on.
-fn run_mask(first: u64, count: u64) -> u64 {
+pub(crate) fn run_mask(first: u64, count: u64) -> u64 {
     let ones = if count >= 64 {
         u64::MAX
     } else {
@@ -722,93 +707,6 @@ fn find_run(bits: u64, count: u64) -> Option<u64> {
         have += step;
     }
     (starts != 0).then(|| u64::from(starts.trailing_zeros()))
-}
-
-/// What the allocator's own metadata says is handed out, for the check: every block, by a walk over the zones.
-pub(crate) fn walk_blocks(
-    region: &Region,
-    visit: &mut dyn FnMut(Block) -> Result<()>,
-) -> Result<u64> {
-    let zones: u32 = region.get(HEADER + header::ZONE_COUNT)?;
-    let mut free_zones = 0;
-    let mut index = 0;
-    while index < zones {
-        let start = zone_start(index);
-        let span: u32 = region.get(start + zone::SPAN)?;
-        if span == 0 || span > zones - index {
-            return Err(region.damaged(start, "a zone that extends beyond the heap"));
-        }
-        match region.get::<u32>(start + zone::KIND)? {
-            ZONE_LARGE => visit(Block {
-                start: start + PAGE_BYTES,
-                bytes: u64::from(span) * ZONE_BYTES - PAGE_BYTES,
-            })?,
-            ZONE_FREE => free_zones += u64::from(span),
-            ZONE_SMALL if span == 1 => walk_small_zone(region, start, visit)?,
-            _ => return Err(region.damaged(start, "a zone of an unknown kind")),
-        }
-        index += span;
-    }
-    Ok(free_zones)
-}
-
-fn walk_small_zone(
-    region: &Region,
-    start: u64,
-    visit: &mut dyn FnMut(Block) -> Result<()>,
-) -> Result<()> {
-    let free: u64 = region.get(start + zone::FREE_PAGES)?;
-    let present = u64::from(region.get::<u32>(start + zone::PRESENT)?);
-    let room = (region.end() - start) / PAGE_BYTES;
-    if present == 0 || present > ZONE_PAGES.min(room) || free & !run_mask(1, present - 1) != 0 {
-        return Err(region.damaged(start, "a zone whose map of free pages cannot be"));
-    }
-    let mut i = 1;
-    while i < present {
-        let desc = start + i * DESCRIPTOR_BYTES;
-        let page_start = start + i * PAGE_BYTES;
-        let is_free = free >> i & 1 == 1;
-        let mut pages = 1;
-        match region.get::<u8>(desc + page::KIND)? {
-            PAGE_FREE if is_free => {}
-            PAGE_SLAB if !is_free => {
-                let class: u8 = region.get(desc + page::CLASS)?;
-                let Some(&size) = CLASSES.get(usize::from(class)) else {
-                    return Err(region.damaged(desc, "a page of an unknown size class"));
-                };
-                let (size, mut count) = (u64::from(size), 0);
-                for block in 0..PAGE_BYTES / size {
-                    let word: u64 = region.get(desc + page::FREE_BLOCKS + block / 64 * 8)?;
-                    if word >> (block % 64) & 1 == 1 {
-                        count += 1;
-                    } else {
-                        visit(Block {
-                            start: page_start + block * size,
-                            bytes: size,
-                        })?;
-                    }
-                }
-                if region.get::<u16>(desc + page::FREE_COUNT)? != count {
-                    return Err(
-                        region.damaged(desc, "a page whose count of free blocks does not hold")
-                    );
-                }
-            }
-            PAGE_RUN if !is_free => {
-                pages = u64::from(region.get::<u16>(desc + page::RUN_PAGES)?);
-                if pages == 0 || i + pages > present || free & run_mask(i, pages) != 0 {
-                    return Err(region.damaged(desc, "a run of pages that cannot be"));
-                }
-                visit(Block {
-                    start: page_start,
-                    bytes: pages * PAGE_BYTES,
-                })?;
-            }
-            _ => return Err(region.damaged(desc, "a page whose kind does not fit its zone's map")),
-        }
-        i += pages;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

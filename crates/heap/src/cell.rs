@@ -193,7 +193,7 @@ impl Heap {
                     maybe_num: tag == VALUE_BLOB_MAYBE_NUM,
                 })
             }
-            VALUE_TABLE => Ok(Cell::Table(Table(low))),
+            VALUE_TABLE => Ok(Cell::Table(Table(self.inside(low)?))),
             _ => Err(self
                 .region
                 .damaged(slot.0, format!("a value with the unknown tag {tag:#x}"))),

@@ -5,12 +5,13 @@
 //!
 //! The invariant: the walk changes nothing and ends, whatever the bytes.
 
-use crate::alloc::{Block, walk_blocks};
+use crate::alloc::Block;
 use crate::layout::{
     CLASSES, HEADER, KEY_HOLE, TABLE_MAGIC, VALUE, VALUE_BLOB, VALUE_BLOB_MAYBE_NUM, VALUE_TABLE,
-    chunk, header, table as at,
+    ZONE_FREE, ZONE_SMALL, chunk, header, table as at,
 };
-use crate::{ErrorKind, Heap, Result, Slot, Table};
+use crate::zones::walk_blocks;
+use crate::{Error, ErrorKind, Heap, Result, Slot, Table};
 
 /// More problems than this are counted, not listed.
 const PROBLEMS_LISTED_MAX: usize = 100;
@@ -118,7 +119,16 @@ impl Heap {
             Ok(())
         });
         match walked {
-            Ok(free_zones) => report.free_zones = free_zones,
+            Ok(counts) => {
+                report.free_zones = counts.free;
+                self.check_zone_list(&mut report, header::FREE_RUNS, ZONE_FREE, counts.free)?;
+                self.check_zone_list(
+                    &mut report,
+                    header::PARTIAL_ZONES,
+                    ZONE_SMALL,
+                    counts.partial,
+                )?;
+            }
             Err(error) => report.absorb(Err(error))?,
         }
         report.blocks = blocks.len() as u64;
@@ -131,7 +141,9 @@ impl Heap {
             seen: vec![false; blocks.len()],
             blocks,
         };
-        let mut waiting = vec![self.roots()?];
+        let mut waiting = Vec::new();
+        let roots = self.roots().map(|roots| waiting.push(roots));
+        report.absorb(roots)?;
         while let Some(t) = waiting.pop() {
             if reached.reach(&mut report, t.0, crate::layout::TABLE_BYTES, "a table") {
                 let checked = self.check_one(t, &mut report, &mut reached, &mut waiting);
@@ -190,15 +202,18 @@ impl Heap {
         }
         let mut prev = 0;
         let mut chunks = Vec::new();
-        self.for_each_chunk(t, &mut |chunk, used| {
-            chunks.push((chunk, used));
-            Ok(())
-        })?;
-        let mut elements = 0;
-        for &(chunk, used) in &chunks {
+        let walked = self.for_each_chunk(t, &mut |chunk, used| {
             let capacity = u64::from(self.region.get::<u16>(chunk + chunk::CAPACITY)?);
             let needed = crate::layout::CHUNK_HEADER_BYTES + capacity * crate::layout::ENTRY_BYTES;
-            reached.reach(report, chunk, needed, "a chunk of a table");
+            if !reached.reach(report, chunk, needed, "a chunk of a table") {
+                return Err(self.not_followed(chunk));
+            }
+            chunks.push((chunk, used));
+            Ok(())
+        });
+        report.absorb(walked)?;
+        let mut elements = 0;
+        for &(chunk, used) in &chunks {
             if self.region.get::<u64>(chunk + chunk::PREV)? != prev {
                 report.add(chunk, "a chunk that does not refer back to the one before");
             }
@@ -225,13 +240,12 @@ impl Heap {
             );
         }
         report.elements += elements;
-        self.for_each_index_block(t, &mut |offset| {
-            reached.reach(report, offset, 8, "an index");
-            Ok(())
-        })?;
         let mut slots = 0;
-        self.for_each_slot(t, &mut |_, _| {
-            slots += 1;
+        self.for_each_index_block(t, &mut |offset| {
+            if !reached.reach(report, offset, 8, "an index") {
+                return Err(self.not_followed(offset));
+            }
+            slots += self.count_slots(t, offset)?;
             Ok(())
         })?;
         if self.region.get::<u64>(t.0 + at::INDEX)? != 0 && slots != elements {
@@ -241,6 +255,12 @@ impl Heap {
             );
         }
         Ok(())
+    }
+
+    /// Why a walk over what was reached before ends: else tables that share a list would be walked again and again.
+    fn not_followed(&self, offset: u64) -> Error {
+        self.region
+            .damaged(offset, "what follows was left out, because of that")
     }
 
     /// One entry; false if it is a hole.
@@ -258,7 +278,9 @@ impl Heap {
         }
         if words.is_blob() {
             let (offset, len) = words.blob();
-            reached.reach(report, offset, len, "a key");
+            if !reached.reach(report, offset, len, "a key") {
+                return Ok(true); // hashing it for every entry that claims it would take forever
+            }
         }
         let mut buffer = [0; 16];
         let readable = self.key_text(words, &mut buffer).map(drop);
@@ -281,6 +303,27 @@ impl Heap {
             _ => report.absorb(self.cell(Slot(entry + VALUE)).map(drop))?,
         }
         Ok(true)
+    }
+
+    /// A list of zones names each zone that belongs there.
+    fn check_zone_list(
+        &self,
+        report: &mut Report,
+        list: u64,
+        kind: u32,
+        there_are: u64,
+    ) -> Result<()> {
+        match self.walk_zone_list(list, kind) {
+            Ok(listed) if listed == there_are => Ok(()),
+            Ok(listed) => {
+                report.add(
+                    HEADER + list,
+                    format!("a list of {listed} zones with room, where there are {there_are}"),
+                );
+                Ok(())
+            }
+            Err(error) => report.absorb(Err(error)),
+        }
     }
 
     /// The lists of pages with free blocks lead to such pages, each once.

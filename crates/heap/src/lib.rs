@@ -23,6 +23,8 @@ mod cell;
 mod check;
 pub mod layout;
 mod table;
+mod walk;
+mod zones;
 
 pub use cell::{Cell, Slot};
 pub use check::{Problem, Report};
@@ -30,6 +32,7 @@ pub use region::{
     Access, CommitStats, Durability, Error, ErrorKind, Facts, Options, Result, journal_path,
 };
 pub use table::Table;
+pub use walk::Element;
 
 use layout::{HEADER, HEAP_MAGIC, HEAP_VERSION, header};
 use region::{DATA_START, PAGE_BYTES, Region};
@@ -61,7 +64,12 @@ impl Heap {
     /// # Errors
     /// Every way in which a file can be no heap, damaged, locked, or not ours to open has its [`ErrorKind`].
     pub fn open(path: &Path, options: Options) -> Result<Heap> {
-        Heap::on(Region::open(path, options)?)
+        let without_journal = options.discard_journal && options.access == Access::Writer;
+        let mut region = Region::open(path, options)?;
+        if without_journal {
+            zones::uncover_zones(&mut region)?;
+        }
+        Heap::on(region)
     }
 
     /// A heap on an open region: one that is empty is made a heap.
@@ -142,7 +150,8 @@ impl Heap {
     /// # Errors
     /// When the heap is damaged.
     pub fn roots(&self) -> Result<Table> {
-        self.region.get(HEADER + header::ROOTS).map(Table)
+        let offset = self.inside(self.region.get(HEADER + header::ROOTS)?)?;
+        Ok(Table(offset))
     }
 
     /// The root `name`, a table; made if there is none.
@@ -153,11 +162,40 @@ impl Heap {
         if let Some(table) = self.root_find(name)? {
             return Ok(table);
         }
-        let table = self.table_new()?;
         let roots = self.roots()?;
-        let slot = self.entry(roots, name.as_bytes())?;
-        self.cell_set(slot, Cell::Table(table))?;
-        Ok(table)
+        let table = self.table_new()?;
+        match self.entry(roots, name.as_bytes()) {
+            Ok(slot) => {
+                self.cell_set(slot, Cell::Table(table))?;
+                Ok(table)
+            }
+            Err(error) => {
+                self.table_free(table)?; // a full heap must not keep what nothing refers to
+                Err(error)
+            }
+        }
+    }
+
+    /// An offset that was read out of the heap, before anything is added to it: such sums cannot overflow afterwards.
+    #[inline]
+    fn inside(&self, offset: u64) -> Result<u64> {
+        if offset < self.region.end() {
+            Ok(offset)
+        } else {
+            Err(self.outside(offset))
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn outside(&self, offset: u64) -> Error {
+        self.region.damaged(
+            offset,
+            format!(
+                "a reference to beyond the end of the heap ({} bytes)",
+                self.region.end()
+            ),
+        )
     }
 
     /// The root `name`, if there is one.

@@ -10,7 +10,7 @@
 //! The invariant: each entry that is not a hole has exactly one slot in the index (if there is one), reachable by linear
 //! probing from its home without crossing an empty slot.
 
-use crate::cell::{Cell, KeyWords, Slot, integer_words};
+use crate::cell::{KeyWords, Slot, integer_words};
 use crate::layout::{
     BLOB_LEN_MASK, CHUNK_BYTES, CHUNK_HEADER_BYTES, DEPTH_MAX, DIRECTORY_ENTRY_BYTES, ENTRY_BYTES,
     INDEX_BITS_MIN, KEY_BLOB, KEY_HOLE, PROBES_MAX, SCANNED_ENTRIES_MAX, SEGMENT_BITS,
@@ -73,7 +73,9 @@ struct Segment {
 
 impl Segment {
     fn slot(self, position: u64) -> u64 {
-        self.offset + (position & self.mask) * SLOT_BYTES
+        // Wrapping here and below, because a damaged offset may be anything; the access checks the sum.
+        self.offset
+            .wrapping_add((position & self.mask) * SLOT_BYTES)
     }
 }
 
@@ -133,10 +135,10 @@ impl Heap {
         Ok(self.hash_words(words))
     }
 
-    fn entry_words(&self, entry: u64) -> Result<KeyWords> {
+    pub(crate) fn entry_words(&self, entry: u64) -> Result<KeyWords> {
         Ok(KeyWords(
             self.region.get(entry)?,
-            self.region.get(entry + 8)?,
+            self.region.get(entry.wrapping_add(8))?,
         ))
     }
 
@@ -163,7 +165,7 @@ impl Heap {
         Ok(Table(header))
     }
 
-    fn check_table(&self, t: Table) -> Result<()> {
+    pub(crate) fn check_table(&self, t: Table) -> Result<()> {
         if self.region.get::<u32>(t.0 + at::MAGIC)? == TABLE_MAGIC {
             Ok(())
         } else {
@@ -187,23 +189,24 @@ impl Heap {
     /// When the heap is damaged.
     pub fn table_bytes(&self, t: Table) -> Result<u64> {
         self.check_table(t)?;
+        let add = u64::saturating_add; // a damaged heap may claim anything
         let mut total = TABLE_BYTES;
         self.for_each_entry(t, &mut |entry, words| {
             if words.is_blob() {
-                total += self.block_at(words.0)?.bytes;
+                total = add(total, self.block_at(words.0)?.bytes);
             }
             let value_tag = (self.region.get::<u64>(entry + VALUE + 8)? >> 56) as u8;
             if value_tag == VALUE_BLOB || value_tag == VALUE_BLOB_MAYBE_NUM {
-                total += self.block_at(self.region.get(entry + VALUE)?)?.bytes;
+                total = add(total, self.block_at(self.region.get(entry + VALUE)?)?.bytes);
             }
             Ok(())
         })?;
         self.for_each_index_block(t, &mut |offset| {
-            total += self.block_at(offset)?.bytes;
+            total = add(total, self.block_at(offset)?.bytes);
             Ok(())
         })?;
         self.for_each_chunk(t, &mut |chunk, _| {
-            total += self.block_at(chunk)?.bytes;
+            total = add(total, self.block_at(chunk)?.bytes);
             Ok(())
         })?;
         Ok(total)
@@ -221,12 +224,13 @@ impl Heap {
             let bits: u8 = self.region.get(t.0 + at::INDEX_BITS)?;
             return Ok(Some(Segment {
                 offset: index,
-                mask: (1 << (bits & 15)) - 1,
+                mask: (1 << bits.min(SEGMENT_BITS)) - 1,
             }));
         }
+        let position = hash >> (64u32.wrapping_sub(u32::from(depth)) & 63);
         let page: u32 = self
             .region
-            .get(index + (hash >> (64 - u32::from(depth & 31))) * DIRECTORY_ENTRY_BYTES)?;
+            .get(index.wrapping_add(position.wrapping_mul(DIRECTORY_ENTRY_BYTES)))?;
         Ok(Some(Segment {
             offset: u64::from(page) * PAGE_BYTES,
             mask: SEGMENT_SLOTS - 1,
@@ -261,7 +265,7 @@ impl Heap {
         }
         let used: u16 = self.region.get(t.0 + at::LAST_USED)?;
         for i in 0..u64::from(used).min(SCANNED_ENTRIES_MAX) {
-            let entry = first + CHUNK_HEADER_BYTES + i * ENTRY_BYTES;
+            let entry = first.wrapping_add(CHUNK_HEADER_BYTES + i * ENTRY_BYTES);
             if self.entry_has(entry, key)? {
                 return Ok(Some(entry));
             }
@@ -347,17 +351,29 @@ impl Heap {
         self.region.put(entry, words.0)?;
         self.region.put(entry + 8, words.1)?;
         self.region.put(entry + VALUE, 0u128)?;
-        let used = self.region.get::<u16>(t.0 + at::LAST_USED)?;
+        let used = self.region.get::<u16>(t.0 + at::LAST_USED)?; // below the capacity: next_entry
         self.region.put(t.0 + at::LAST_USED, used + 1)?;
         let live = self.region.get::<u16>(chunk + chunk::LIVE)?;
         self.region.put(chunk + chunk::LIVE, live.wrapping_add(1))?;
         self.add_to(t.0 + at::COUNT, 1)?;
-        if self.region.get::<u64>(t.0 + at::INDEX)? != 0 {
-            self.index_entry(t, key.hash, entry)?;
+        let indexed = if self.region.get::<u64>(t.0 + at::INDEX)? != 0 {
+            self.index_entry(t, key.hash, entry)
         } else if u64::from(used) + 1 > SCANNED_ENTRIES_MAX
             || chunk != self.region.get::<u64>(t.0 + at::FIRST)?
         {
-            self.rebuild_index(t, INDEX_BITS_MIN)?;
+            self.rebuild_index(t, INDEX_BITS_MIN)
+        } else {
+            Ok(())
+        };
+        if let Err(error) = indexed {
+            // A full heap: without room for the index the element is taken back, and the table is as it was.
+            self.region.put(t.0 + at::LAST_USED, used)?;
+            self.region.put(chunk + chunk::LIVE, live)?;
+            self.add_to(t.0 + at::COUNT, -1)?;
+            if !key.text.is_empty() {
+                self.free(words.0)?;
+            }
+            return Err(error);
         }
         Ok(Slot(entry + VALUE))
     }
@@ -372,10 +388,16 @@ impl Heap {
         let last: u64 = self.region.get(t.0 + at::LAST)?;
         let used = u64::from(self.region.get::<u16>(t.0 + at::LAST_USED)?);
         let capacity = u64::from(self.region.get::<u16>(t.0 + at::LAST_CAPACITY)?);
+        let last = self.inside(last)?;
+        if capacity > entries_in(CHUNK_BYTES[3]) {
+            return Err(self
+                .region
+                .damaged(t.0, "a table whose last chunk is larger than chunks are"));
+        }
         if last != 0 && used < capacity {
             return Ok((last, last + CHUNK_HEADER_BYTES + used * ENTRY_BYTES));
         }
-        if last != 0 && self.region.get::<u16>(last + chunk::LIVE)? == 0 {
+        if last != 0 && capacity > 0 && self.region.get::<u16>(last + chunk::LIVE)? == 0 {
             // Nothing but holes: a queue that was emptied from its front. No slot refers to them.
             self.region.put(t.0 + at::LAST_USED, 0u16)?;
             return Ok((last, last + CHUNK_HEADER_BYTES));
@@ -448,28 +470,35 @@ impl Heap {
         r.put(t.0 + at::DEPTH, 1u8)
     }
 
-    /// Makes the one small segment anew with 2^`bits` slots (or more, if that turns out too few).
+    /// Makes the one small segment anew with 2^`bits` slots (or more, if that turns out too few), of every entry, the one
+    /// that is just being inserted too. Nothing has changed when there is no room for it.
     fn rebuild_index(&mut self, t: Table, bits: u8) -> Result<()> {
         let old: u64 = self.region.get(t.0 + at::INDEX)?;
-        let bytes = SLOT_BYTES << bits;
-        let index = self.alloc(bytes, true)?;
-        self.region.bytes_mut(index, bytes)?.fill(0);
+        let mut entries = Vec::new();
+        self.for_each_entry(t, &mut |entry, words| {
+            entries.push(IndexSlot::new(tag_of(self.entry_hash(words)?), entry));
+            if entries.len() as u64 >= SEGMENT_SLOTS {
+                return Err(self
+                    .region
+                    .damaged(t.0, "a table with more elements than its index says"));
+            }
+            Ok(())
+        })?;
+        let (bits, slots) = (bits..SEGMENT_BITS)
+            .find_map(|bits| Some((bits, place_all(&entries, bits)?)))
+            .or_else(|| Some((SEGMENT_BITS, place_all(&entries, SEGMENT_BITS)?)))
+            .ok_or_else(|| {
+                self.region
+                    .damaged(t.0, "a table without room in its index")
+            })?;
+        let index = self.alloc(SLOT_BYTES << bits, true)?;
+        for (i, slot) in slots.into_iter().enumerate() {
+            self.region.put(index + i as u64 * SLOT_BYTES, slot)?;
+        }
         self.region.put(t.0 + at::INDEX, index)?;
         self.region.put(t.0 + at::INDEX_BITS, bits)?;
         if old != 0 {
             self.free(old)?;
-        }
-        let mut entries = Vec::new();
-        self.for_each_entry(t, &mut |entry, words| {
-            entries.push((entry, self.entry_hash(words)?));
-            Ok(())
-        })?;
-        for (entry, hash) in entries {
-            // The entry that is just being inserted is indexed here like the others. If even the new segment turns out
-            // too small, all have been indexed by the next rebuilding.
-            if self.slot_of(t, hash, entry)?.is_none() {
-                self.index_entry(t, hash, entry)?;
-            }
         }
         Ok(())
     }
@@ -493,11 +522,22 @@ impl Heap {
         Ok(None)
     }
 
+    /// Whether the index leads from its key to `entry` (or there is no index): for the check.
+    pub(crate) fn is_indexed(&self, t: Table, entry: u64, words: KeyWords) -> Result<bool> {
+        if self.region.get::<u64>(t.0 + at::INDEX)? == 0 {
+            return Ok(true);
+        }
+        Ok(self.slot_of(t, self.entry_hash(words)?, entry)?.is_some())
+    }
+
     /// Divides a segment by the first hash bit that its keys do not share; doubles the directory if it must.
     fn split_segment(&mut self, t: Table, hash: u64, segment: Segment, depth: u8) -> Result<()> {
+        if depth > DEPTH_MAX {
+            return Err(self.too_deep(t));
+        }
         let mut depth = depth;
         let page = (segment.offset / PAGE_BYTES) as u32;
-        let mut directory: u64 = self.region.get(t.0 + at::INDEX)?;
+        let mut directory = self.inside(self.region.get(t.0 + at::INDEX)?)?;
         let mut position = hash >> (64 - u32::from(depth));
         // How many directory entries name this segment: an aligned power of two.
         let mut share = 1u64;
@@ -517,7 +557,11 @@ impl Heap {
             share *= 2;
         }
         if share == 1 {
-            if depth >= DEPTH_MAX {
+            // Directories have an entry for hundreds of elements. One that outgrows them is damage (or a one-in-a-universe
+            // accident), and following it would fill the disk.
+            let count: u64 = self.region.get(t.0 + at::COUNT)?;
+            let count = count.min(self.region.end() / ENTRY_BYTES);
+            if depth >= DEPTH_MAX || 1 << depth > count + 1024 {
                 return Err(self
                     .region
                     .damaged(segment.offset, "a table whose keys all have the same hash"));
@@ -641,7 +685,7 @@ impl Heap {
         if chunk == last {
             return Ok(());
         }
-        let prev: u64 = self.region.get(chunk + chunk::PREV)?;
+        let prev = self.inside(self.region.get(chunk + chunk::PREV)?)?;
         if live == 0 {
             return self.drop_chunk(t, chunk, prev);
         }
@@ -695,7 +739,7 @@ impl Heap {
 
     /// Takes a chunk that is not the last out of the list and frees it.
     fn drop_chunk(&mut self, t: Table, chunk: u64, prev: u64) -> Result<()> {
-        let next: u64 = self.region.get(chunk + chunk::NEXT)?;
+        let next = self.inside(self.region.get(chunk + chunk::NEXT)?)?;
         self.region.put(
             if prev == 0 {
                 t.0 + at::FIRST
@@ -768,189 +812,24 @@ impl Heap {
         self.region.put(t.0 + at::MAGIC, 0u32)?;
         self.free(t.0)
     }
+}
 
-    /// Calls `visit` with each chunk and the entries used in it, in order. Ends with an error where the list does not.
-    pub(crate) fn for_each_chunk(
-        &self,
-        t: Table,
-        visit: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<()> {
-        let last: u64 = self.region.get(t.0 + at::LAST)?;
-        let mut chunk: u64 = self.region.get(t.0 + at::FIRST)?;
-        // No list is longer than the heap has room for.
-        let mut left = self.region.end() / CHUNK_BYTES[0];
-        while chunk != 0 {
-            let capacity: u16 = self.region.get(chunk + chunk::CAPACITY)?;
-            let used: u16 = if chunk == last {
-                self.region.get(t.0 + at::LAST_USED)?
-            } else {
-                self.region.get(chunk + chunk::USED)?
-            };
-            if used > capacity || u64::from(capacity) > entries_in(CHUNK_BYTES[3]) || left == 0 {
-                return Err(self
-                    .region
-                    .damaged(chunk, "a chunk of a table that cannot be"));
-            }
-            left -= 1;
-            visit(chunk, u64::from(used))?;
-            if chunk == last {
-                return Ok(());
-            }
-            chunk = self.region.get(chunk + chunk::NEXT)?;
-        }
-        if last == 0 {
-            Ok(())
-        } else {
-            Err(self
-                .region
-                .damaged(t.0, "a table whose list of chunks does not reach its last"))
-        }
+/// A segment of 2^`bits` slots with all of `entries`; none if one would lie too far from its home. In the largest segment
+/// nothing is too far: the next insertion splits it.
+fn place_all(entries: &[IndexSlot], bits: u8) -> Option<Vec<u64>> {
+    let mask = (1u64 << bits) - 1;
+    let probes = if bits == SEGMENT_BITS {
+        mask
+    } else {
+        PROBES_MAX.min(mask * 3 / 4)
+    };
+    let mut slots = vec![0; 1 << bits];
+    for entry in entries {
+        let home = entry.tag();
+        let free = (home..home + probes).find(|&at| slots[(at & mask) as usize] == 0)?;
+        slots[(free & mask) as usize] = entry.0;
     }
-
-    /// Calls `visit` with the offset and key of each entry that is not a hole, in order of insertion.
-    pub(crate) fn for_each_entry(
-        &self,
-        t: Table,
-        visit: &mut dyn FnMut(u64, KeyWords) -> Result<()>,
-    ) -> Result<()> {
-        self.for_each_chunk(t, &mut |chunk, used| {
-            self.region.prefetch(chunk + PAGE_BYTES);
-            for i in 0..used {
-                let entry = chunk + CHUNK_HEADER_BYTES + i * ENTRY_BYTES;
-                let words = self.entry_words(entry)?;
-                if words.tag() != KEY_HOLE {
-                    visit(entry, words)?;
-                }
-            }
-            Ok(())
-        })
-    }
-
-    /// Calls `visit` with each block of the index: segments once each, and the directory.
-    pub(crate) fn for_each_index_block(
-        &self,
-        t: Table,
-        visit: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<()> {
-        let index: u64 = self.region.get(t.0 + at::INDEX)?;
-        let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
-        if index == 0 {
-            return Ok(());
-        }
-        if depth > DEPTH_MAX {
-            return Err(self
-                .region
-                .damaged(t.0, "a table with too deep a directory"));
-        }
-        visit(index)?;
-        if depth > 0 {
-            let mut before = None;
-            for i in 0..1u64 << depth {
-                let page: u32 = self.region.get(index + i * DIRECTORY_ENTRY_BYTES)?;
-                if before != Some(page) {
-                    visit(u64::from(page) * PAGE_BYTES)?;
-                }
-                before = Some(page);
-            }
-        }
-        Ok(())
-    }
-
-    /// Slots of the index that are not empty, as (tag, entry).
-    pub(crate) fn for_each_slot(
-        &self,
-        t: Table,
-        visit: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<()> {
-        let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
-        let index: u64 = self.region.get(t.0 + at::INDEX)?;
-        let bits: u8 = self.region.get(t.0 + at::INDEX_BITS)?;
-        self.for_each_index_block(t, &mut |offset| {
-            let slots = match depth {
-                0 => 1 << (bits & 15),
-                _ if offset == index => 0,
-                _ => SEGMENT_SLOTS,
-            };
-            for i in 0..slots {
-                let slot = IndexSlot(self.region.get(offset + i * SLOT_BYTES)?);
-                if slot.0 != 0 {
-                    visit(slot.tag(), slot.entry())?;
-                }
-            }
-            Ok(())
-        })
-    }
-
-    /// Whether the index leads from its key to `entry` (or there is no index): for the check.
-    pub(crate) fn is_indexed(&self, t: Table, entry: u64, words: KeyWords) -> Result<bool> {
-        if self.region.get::<u64>(t.0 + at::INDEX)? == 0 {
-            return Ok(true);
-        }
-        Ok(self.slot_of(t, self.entry_hash(words)?, entry)?.is_some())
-    }
-
-    /// Calls `visit` with each key and value, in order of insertion.
-    ///
-    /// # Errors
-    /// When the heap is damaged, and those of `visit`.
-    pub fn for_each(
-        &self,
-        t: Table,
-        visit: &mut dyn FnMut(&[u8], Cell<'_>) -> Result<()>,
-    ) -> Result<()> {
-        self.check_table(t)?;
-        self.for_each_entry(t, &mut |entry, words| {
-            let mut buffer = [0; 16];
-            let key = self.key_text(words, &mut buffer)?;
-            visit(key, self.cell(Slot(entry + VALUE))?)
-        })
-    }
-
-    /// A copy of a table with everything in it.
-    ///
-    /// # Errors
-    /// When the heap is full or damaged, or tables are nested more than a thousand deep.
-    pub fn table_copy(&mut self, from: Table) -> Result<Table> {
-        self.copy_nested(from, 0)
-    }
-
-    fn copy_nested(&mut self, from: Table, depth: u32) -> Result<Table> {
-        if depth > 1000 {
-            return Err(self.region.damaged(from.0, "tables nested too deep"));
-        }
-        self.check_table(from)?;
-        let to = self.table_new()?;
-        let mut entries = Vec::new();
-        self.for_each_entry(from, &mut |entry, words| {
-            entries.push((entry, words));
-            Ok(())
-        })?;
-        for (entry, words) in entries {
-            let mut buffer = [0; 16];
-            let key = self.key_text(words, &mut buffer)?.to_vec();
-            let slot = Slot(entry + VALUE);
-            let target = self.entry(to, &key)?;
-            match self.cell(slot)? {
-                Cell::Str { bytes, maybe_num } => {
-                    let bytes = bytes.to_vec();
-                    self.cell_set(
-                        target,
-                        Cell::Str {
-                            bytes: &bytes,
-                            maybe_num,
-                        },
-                    )?;
-                }
-                Cell::Table(inner) => {
-                    let inner = self.copy_nested(inner, depth + 1)?;
-                    self.cell_set(target, Cell::Table(inner))?;
-                }
-                Cell::Num(n) => self.cell_set_num(target, n)?,
-                Cell::Uninit => {}
-            }
-        }
-        Ok(to)
-    }
+    Some(slots)
 }
 
 /// Entries that fit in a chunk of `bytes`.

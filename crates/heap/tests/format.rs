@@ -11,7 +11,8 @@ macro_rules! fields {
 
 #[test]
 fn the_documents_tables_are_the_constants() {
-    let doc = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md")).unwrap();
+    let doc = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md"))
+        .unwrap();
     assert_eq!(
         rows_under(&doc, "### heap header"),
         fields!(header: MAGIC 8, VERSION 4, ZONE_COUNT 4, ROOTS 8, HASH_SEED 8, PARTIAL_ZONES 4, FREE_RUNS 4, FREE_ZONES 8, LIVE_BLOCKS 8, LIVE_BYTES 8, CLASS_HEADS 4 * CLASSES.len() as u64)
@@ -32,7 +33,15 @@ fn the_documents_tables_are_the_constants() {
         rows_under(&doc, "### chunk"),
         fields!(chunk: NEXT 8, PREV 8, CAPACITY 2, USED 2, LIVE 2, TABLE 8)
     );
-    let beyond: Vec<String> = CLASSES.iter().filter(|&&c| c > 128).map(u16::to_string).collect();
+    let beyond: Vec<String> = CLASSES
+        .iter()
+        .filter(|&&c| c > 128)
+        .map(u16::to_string)
+        .collect();
     let text = doc.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains(&beyond.join(" ")), "size classes: {}", beyond.join(" "));
+    assert!(
+        text.contains(&beyond.join(" ")),
+        "size classes: {}",
+        beyond.join(" ")
+    );
 }

@@ -39,11 +39,7 @@ impl Cards {
 
     /// For a region of `region_len` bytes of which `[0, tracked_end)` is committed.
     pub(crate) fn new(region_len: u64, tracked_end: u64) -> Result<Cards, Error> {
-        let bytes = Map::reserve(region_len / LINE_BYTES)?;
-        assert!(
-            bytes.len() >= region_len / LINE_BYTES,
-            "cards for every line, or no region at all"
-        );
+        let bytes = Map::reserve_exact(region_len / LINE_BYTES)?; // cards for every line, or no region at all
         Ok(Cards {
             bytes: Some(bytes),
             pages: Vec::new(),
@@ -152,12 +148,34 @@ impl DirtyPage {
         })
     }
 
-    /// From the first to the last dirty line: what is written back in one go.
-    pub(crate) fn hull(self) -> std::ops::Range<u64> {
-        let start = self.page * PAGE_BYTES;
-        let first = u64::from(self.lines.trailing_zeros());
-        let last = PAGE_LINES - 1 - u64::from(self.lines.leading_zeros());
-        start + first * LINE_BYTES..start + (last + 1) * LINE_BYTES
+    /// The ranges to write back: the runs, with the narrowest gaps between them closed as long as that makes the bytes
+    /// at most 2.5 times the dirty ones. (A gap's lines are written with the content that they have in the file anyway;
+    /// a write is a system call, which costs as much as copying a page.)
+    pub(crate) fn write_back_ranges(self) -> Vec<std::ops::Range<u64>> {
+        let mut ranges: Vec<_> = self.runs().collect();
+        let dirty = u64::from(self.lines.count_ones()) * LINE_BYTES;
+        let mut spare = dirty * 3 / 2;
+        let mut gaps: Vec<(u64, usize)> = ranges
+            .windows(2)
+            .enumerate()
+            .map(|(i, pair)| (pair[1].start - pair[0].end, i + 1))
+            .collect();
+        gaps.sort_unstable();
+        let mut closed = 0u64; // bit i: the gap before run i is closed
+        for (bytes, run) in gaps {
+            if bytes > spare {
+                break;
+            }
+            spare -= bytes;
+            closed |= 1 << run;
+        }
+        for run in (1..ranges.len()).rev() {
+            if closed >> run & 1 == 1 {
+                ranges[run - 1].end = ranges[run].end;
+                ranges.remove(run);
+            }
+        }
+        ranges
     }
 }
 
@@ -181,8 +199,45 @@ mod tests {
             dirty[1].runs().collect::<Vec<_>>(),
             std::slice::from_ref(&(8192..12288))
         );
-        assert_eq!(dirty[0].hull(), 4096..8192);
+        // Two lines and one far off: the gap of 61 lines is not worth writing.
+        assert_eq!(dirty[0].write_back_ranges(), runs);
         cards.clear();
         assert!(cards.is_clean() && cards.dirty().is_empty());
+    }
+
+    #[test]
+    fn narrow_gaps_are_closed_within_the_bound() {
+        for lines in [
+            0b1011,
+            0x8000_0000_0000_0001,
+            u64::MAX,
+            0x1111_1111_1111_1111,
+            0x0F0F_0001_0001_8001,
+        ] {
+            let page = DirtyPage { page: 0, lines };
+            let ranges = page.write_back_ranges();
+            let bytes: u64 = ranges.iter().map(|r| r.end - r.start).sum();
+            assert!(
+                bytes * 2 <= u64::from(lines.count_ones()) * LINE_BYTES * 5,
+                "{lines:#x}"
+            );
+            for run in page.runs() {
+                assert!(
+                    ranges
+                        .iter()
+                        .any(|r| r.start <= run.start && run.end <= r.end),
+                    "{lines:#x}"
+                );
+            }
+        }
+        assert_eq!(
+            DirtyPage {
+                page: 0,
+                lines: 0b1011
+            }
+            .write_back_ranges()
+            .len(),
+            1
+        );
     }
 }

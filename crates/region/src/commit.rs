@@ -16,6 +16,7 @@ use crate::layout::{
 };
 use crate::lock::Locks;
 use crate::map::Map;
+use crate::open::{OPENING_LIMIT, read_superblock};
 use crate::storage::Storage;
 use crate::{Durability, Region, Result};
 use std::collections::BTreeMap;
@@ -422,26 +423,25 @@ fn rewrite(storage: &mut dyn Storage, offset: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the hull of each page's pending lines to the heap file, adjacent hulls in one go. Lines of a hull that are
-/// not pending are written with the content that they have in the file already.
+/// Writes the pending lines to the heap file, adjacent ranges in one go; returns the bytes written.
 fn write_back(heap: &mut dyn Storage, map: &Map, pending: &BTreeMap<u64, u64>) -> io::Result<u64> {
     let mut total = 0;
     let mut joined: Range<u64> = 0..0;
     let mut write = |range: &Range<u64>| -> io::Result<()> {
         total += range.end - range.start;
         if range.is_empty() {
-            Ok(())
-        } else {
-            heap.write_at(map.slice(range.start, range.end), range.start)
+            return Ok(());
         }
+        heap.write_at(map.slice(range.start, range.end), range.start)
     };
     for (&page, &lines) in pending {
-        let hull = DirtyPage { page, lines }.hull();
-        if hull.start == joined.end && hull.end - joined.start <= APPLY_CHUNK_BYTES {
-            joined.end = hull.end;
-        } else {
-            write(&joined)?;
-            joined = hull;
+        for range in (DirtyPage { page, lines }).write_back_ranges() {
+            if range.start == joined.end && range.end - joined.start <= APPLY_CHUNK_BYTES {
+                joined.end = range.end;
+            } else {
+                write(&joined)?;
+                joined = range;
+            }
         }
     }
     write(&joined)?;
@@ -621,7 +621,12 @@ impl Region {
         let dirty = self.cards.dirty();
         self.cards.clear();
         let fresh_end = std::mem::replace(&mut self.end, committed);
-        let restored = restore(&mut self.map, backing, &dirty, committed..fresh_end);
+        let fresh = committed..fresh_end;
+        let restored = if backing.writer {
+            restore(&mut self.map, backing, &dirty, fresh, true)
+        } else {
+            restore_snapshot(&mut self.map, backing, &dirty, fresh)
+        };
         backing.poison_on_error("go back to the last commit", restored)
     }
 
@@ -682,12 +687,38 @@ impl Backing {
     }
 }
 
-/// Brings the pages in `dirty` back to the committed state, and the fresh ones to zeros.
+/// [`restore`] for a reader, which does not own the journal: while it was away the writer may have brought the pinned commit
+/// to the heap file and recycled the journal. Nothing later can have been applied (rule 1), so the file is enough then.
+fn restore_snapshot(
+    map: &mut Map,
+    backing: &Backing,
+    dirty: &[DirtyPage],
+    fresh: Range<u64>,
+) -> io::Result<()> {
+    // Keeps the writer from applying and recycling between the question and the reading.
+    if !backing.locks.begin_opening(OPENING_LIMIT)? {
+        return Err(io::Error::other(
+            "the writer is writing back and does not finish",
+        ));
+    }
+    let done = read_superblock(&*backing.heap, &backing.path_text())
+        .map_err(io::Error::other)
+        .and_then(|now| {
+            let journal_is_ours = now.generation == backing.superblock.generation;
+            restore(map, backing, dirty, fresh, journal_is_ours)
+        });
+    backing.locks.release_opening()?;
+    done
+}
+
+/// Brings the pages in `dirty` back to the committed state, and the fresh ones to zeros. What the heap file does not
+/// hold is replayed from the journal, unless `with_journal` says that it holds everything by now.
 fn restore(
     map: &mut Map,
     backing: &Backing,
     dirty: &[DirtyPage],
     fresh: Range<u64>,
+    with_journal: bool,
 ) -> io::Result<()> {
     map.drop_pages(fresh.start, fresh.end)?;
     let mut pending_hit = false;
@@ -707,7 +738,7 @@ fn restore(
                 .read_at(map.slice_mut(range.start, range.end), range.start)?;
         }
     }
-    if pending_hit {
+    if pending_hit && with_journal {
         backing.replay_pending(map, |page| {
             dirty.binary_search_by_key(&page, |d| d.page).is_ok()
         })?;

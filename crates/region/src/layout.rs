@@ -29,6 +29,10 @@ pub const RESERVE_BYTES_MAX: u64 = 1 << 40;
 /// The least address space that is worth opening a region with.
 pub const RESERVE_BYTES_MIN: u64 = 1 << 26;
 
+/// Commits and checkpoints are numbered up to this, so that adding to a number never overflows; at a million commits a
+/// second it lasts for 36,000 years.
+pub const COUNT_MAX: u64 = (1 << 60) - 1;
+
 /// The version of both files. Readers refuse other versions.
 pub const FORMAT_VERSION: u32 = 1;
 
@@ -237,7 +241,8 @@ impl Superblock {
         };
         let bounds_hold = found.end.is_multiple_of(PAGE_BYTES)
             && (DATA_START..=RESERVE_BYTES_MAX).contains(&found.end)
-            && found.generation >= 1;
+            && (1..=COUNT_MAX).contains(&found.generation)
+            && found.seq <= COUNT_MAX;
         if bounds_hold {
             Ok(found)
         } else {

@@ -12,6 +12,7 @@
 
 mod cards;
 mod commit;
+mod create;
 mod error;
 mod journal;
 pub mod layout;

@@ -10,6 +10,7 @@
 //!
 //! Volatile and simulated storages have no locks ([`Locks::none`]): they have one user.
 
+use crate::layout::COUNT_MAX;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -18,8 +19,6 @@ use std::time::{Duration, Instant};
 const WRITER: i64 = 1 << 61;
 const OPENING: i64 = WRITER + 1;
 const PINS: i64 = 1 << 62;
-/// Commit numbers above this cannot be pinned; at a million commits a second it lasts for 36,000 years.
-const PIN_SEQ_MAX: u64 = (1 << 60) - 1;
 
 /// The lock operations on one heap file, or on none.
 pub(crate) struct Locks {
@@ -116,10 +115,14 @@ impl Locks {
 
     /// A reader has opened commit `seq`: it pins it.
     pub(crate) fn end_opening(&self, seq: u64) -> io::Result<()> {
-        let pinned = self.set(libc::F_RDLCK, PINS + seq.min(PIN_SEQ_MAX).cast_signed(), 1)?;
+        let pinned = self.set(libc::F_RDLCK, PINS + seq.min(COUNT_MAX).cast_signed(), 1)?;
         debug_assert!(pinned, "pins are shared and nobody takes them exclusively");
-        self.set(libc::F_UNLCK, OPENING, 1)?;
-        Ok(())
+        self.release_opening()
+    }
+
+    /// A reader that pins a commit already has looked at the files again, between [`Locks::begin_opening`] and this.
+    pub(crate) fn release_opening(&self) -> io::Result<()> {
+        self.set(libc::F_UNLCK, OPENING, 1).map(drop)
     }
 
     /// The writer wants to bring the heap file to commit `seq`: false while a reader opens or pins an earlier one.
@@ -128,7 +131,7 @@ impl Locks {
         if !self.set(libc::F_WRLCK, OPENING, 1)? {
             return Ok(false);
         }
-        if self.is_held(PINS, seq.min(PIN_SEQ_MAX).cast_signed())? {
+        if self.is_held(PINS, seq.min(COUNT_MAX).cast_signed())? {
             self.end_apply()?;
             return Ok(false);
         }

@@ -20,28 +20,36 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// Reserves up to `wanted` bytes of zeroed memory that costs nothing until it is touched; takes less where an
-    /// address-space limit forbids so much.
+    /// Reserves up to `wanted` bytes of zeroed memory that costs nothing until it is touched. Where an address-space
+    /// limit forbids so much it takes about a quarter to a half of what there is: the rest of the program lives there too.
     pub(crate) fn reserve(wanted: u64) -> Result<Map, Error> {
         let mut len = wanted;
         loop {
-            match anonymous(len) {
-                Ok(base) => {
-                    return Ok(Map {
-                        base,
-                        len,
-                        huge_up_to: 0,
-                    });
+            match Map::reserve_exact(len) {
+                Ok(map) if len == wanted || len / 2 < RESERVE_BYTES_MIN => return Ok(map),
+                Ok(whole) => {
+                    drop(whole);
+                    return Map::reserve_exact(len / 2);
                 }
                 Err(_) if len / 2 >= RESERVE_BYTES_MIN => len /= 2,
-                Err(source) => {
-                    return Err(ErrorKind::NoAddressSpace {
-                        wanted_bytes: len,
-                        source,
-                    }
-                    .into());
-                }
+                Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// As [`Map::reserve`], all or nothing.
+    pub(crate) fn reserve_exact(len: u64) -> Result<Map, Error> {
+        match anonymous(len) {
+            Ok(base) => Ok(Map {
+                base,
+                len,
+                huge_up_to: 0,
+            }),
+            Err(source) => Err(ErrorKind::NoAddressSpace {
+                wanted_bytes: len,
+                source,
+            }
+            .into()),
         }
     }
 
@@ -82,7 +90,13 @@ impl Map {
         let to = (end + end / 2).next_multiple_of(HUGE).min(self.len);
         if from < to {
             // SAFETY: the range lies in our reservation; the advice changes no content.
-            unsafe { libc::madvise(self.base().add(from as usize).cast(), (to - from) as usize, libc::MADV_HUGEPAGE) };
+            unsafe {
+                libc::madvise(
+                    self.base().add(from as usize).cast(),
+                    (to - from) as usize,
+                    libc::MADV_HUGEPAGE,
+                )
+            };
         }
         self.huge_up_to = to;
     }

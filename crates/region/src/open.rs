@@ -5,10 +5,13 @@
 
 use crate::cards::Cards;
 use crate::commit::Backing;
+use crate::create::{
+    blank_journal, create, format_blank, is_blank, write_blank_journal, write_first_superblock,
+};
 use crate::error::{Error, ErrorKind};
 use crate::journal::{self, Frame, Tail};
 use crate::layout::{
-    self, DATA_START, FRAMES_START, JOURNAL_HEADER_BYTES, NOTE_BYTES, NOTE_OFFSET, Note,
+    self, COUNT_MAX, DATA_START, FRAMES_START, JOURNAL_HEADER_BYTES, NOTE_BYTES, NOTE_OFFSET, Note,
     PAGE_BYTES, RESERVE_BYTES_MAX, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock,
     SuperblockFault, salt,
 };
@@ -20,14 +23,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind as IoKind};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A blank file smaller than this cannot be made a heap: superblocks, the layer above's headers and a little data.
 pub const LIMIT_BYTES_MIN: u64 = 1 << 20;
 /// How long a reader waits for a writer that is writing back.
-const OPENING_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const OPENING_LIMIT: Duration = Duration::from_secs(60);
 
 /// What the region is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,8 +52,13 @@ pub struct Options {
     pub lock_timeout: Duration,
     /// Open it even if others own or may write the file.
     pub trust: bool,
-    /// Open it without its journal, at the last checkpoint: commits since then are given up. Writers only; the old
-    /// journal, if there is one, is kept under another name.
+    /// Open it without its journal: with what the heap file holds by itself. Writers only.
+    ///
+    /// That is the last checkpoint and every later commit that was applied; a commit that only the journal had is given
+    /// up, and one that was being applied may be there in part, so the content must be checked before it is trusted. How
+    /// far the heap reached is known as of the checkpoint only: see [`Region::uncover`]. The old journal, if there is one,
+    /// is kept as `HEAP.journal.orphan` (or `.orphan.1` and so on: none is ever overwritten). A heap whose superblocks
+    /// are lost, or that is shorter than its last checkpoint, does not open this way either, and keeps its journal.
     pub discard_journal: bool,
     /// Called once when there is a wait for another writer.
     pub on_wait: Option<Box<dyn FnMut()>>,
@@ -254,6 +262,42 @@ impl Region {
         write_first_superblock(heap, uuid, limit_bytes, 0)
     }
 
+    /// Takes bytes of the file behind the end into the working copy, up to `end`, as growth that is not committed yet:
+    /// for a heap whose journal is lost ([`Options::discard_journal`]), and with it the knowledge how far the heap reached.
+    /// Whoever knows what lies in the region says how far. Costs memory of that size until the commit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`] when the file is shorter; [`ErrorKind::NotAWriter`].
+    pub fn uncover(&mut self, end: u64) -> Result<()> {
+        let text = self.path_text();
+        let Some(backing) = self.backing.as_ref().filter(|b| b.writer) else {
+            return Err(ErrorKind::NotAWriter {
+                path: text,
+                action: "uncover",
+            }
+            .into());
+        };
+        let file_len = backing
+            .heap
+            .len()
+            .map_err(|e| Error::io(&text, "ask its length", e))?;
+        let start = self.end;
+        if end <= start {
+            return Ok(());
+        }
+        if end > file_len || end > self.map.len() || !end.is_multiple_of(PAGE_BYTES) {
+            let what =
+                format!("the file is cut: {file_len} bytes are there, its content has {end}");
+            return Err(Error::damaged(text, file_len, what));
+        }
+        backing
+            .heap
+            .read_at(self.map.slice_mut(start, end), start)
+            .map_err(|e| Error::io(&text, "read it", e))?;
+        self.end = end;
+        Ok(())
+    }
+
     /// What there is to tell about the files; none for memory.
     pub fn facts(&self) -> Option<Facts> {
         let backing = self.backing.as_ref()?;
@@ -295,17 +339,18 @@ fn open_on(files: Files, access: Access) -> Result<Region> {
         move |e: io::Error| Error::io(text, action, e)
     };
     let superblock = read_superblock(&*heap, &text)?;
-    let heap_len = heap.len().map_err(io("ask its length"))?;
     check_journal_header(&*journal, &superblock, &text, &path)?;
     let journal_len = journal.len().map_err(io("ask its journal's length"))?;
     let found = scan(&*heap, &*journal, journal_len, &superblock, boot, &text)?;
     let end = found.tail.end;
+    // Asked after the journal was read: a writer may be growing the file meanwhile.
+    let heap_len = heap.len().map_err(io("ask its length"))?;
     if heap_len < end {
         let what =
             format!("the file is cut: {heap_len} bytes are there, its last commit has {end}");
         return Err(Error::damaged(text, heap_len, what));
     }
-    let mut map = Map::reserve(reserve_bytes)?;
+    let (mut map, cards) = reserve(reserve_bytes, end)?;
     if end > map.len() {
         let source = io::Error::from_raw_os_error(libc::ENOMEM);
         return Err(ErrorKind::NoAddressSpace {
@@ -335,7 +380,6 @@ fn open_on(files: Files, access: Access) -> Result<Region> {
             }
         }
     }
-    let cards = Cards::new(map.len(), end)?;
     let end_max = if superblock.limit == 0 {
         map.len()
     } else {
@@ -386,8 +430,21 @@ fn open_on(files: Files, access: Access) -> Result<Region> {
     })
 }
 
+/// Address space for the working copy and its cards: less than wanted where a limit forbids so much.
+fn reserve(wanted: u64, committed_end: u64) -> Result<(Map, Cards)> {
+    let mut wanted = wanted;
+    loop {
+        let map = Map::reserve(wanted)?;
+        match Cards::new(map.len(), committed_end.min(map.len())) {
+            Ok(cards) => return Ok((map, cards)),
+            Err(error) if map.len() / 2 < layout::RESERVE_BYTES_MIN => return Err(error),
+            Err(_) => wanted = map.len() / 2,
+        }
+    }
+}
+
 /// The newest superblock whose checksum holds.
-fn read_superblock(heap: &dyn Storage, text: &str) -> Result<Superblock> {
+pub(crate) fn read_superblock(heap: &dyn Storage, text: &str) -> Result<Superblock> {
     let copies = SUPERBLOCK_OFFSETS.map(|offset| {
         let mut bytes = [0; SUPERBLOCK_BYTES];
         match heap.read_at(&mut bytes, offset) {
@@ -510,7 +567,9 @@ fn scan(
     let bounds_hold = tail.offset >= FRAMES_START
         && tail.offset.is_multiple_of(layout::SECTOR_BYTES)
         && tail.end.is_multiple_of(PAGE_BYTES)
-        && (DATA_START..=RESERVE_BYTES_MAX).contains(&tail.end);
+        && (DATA_START..=RESERVE_BYTES_MAX).contains(&tail.end)
+        && tail.offset <= journal_len.max(FRAMES_START)
+        && tail.seq <= COUNT_MAX;
     if !bounds_hold {
         return Err(Error::damaged(
             text,
@@ -605,7 +664,7 @@ fn last_writer(heap: &Path) -> u64 {
     note.ok().flatten().map_or(0, |note| note.writer_pid)
 }
 
-fn open_heap_file(path: &Path, writer: bool) -> io::Result<File> {
+pub(crate) fn open_heap_file(path: &Path, writer: bool) -> io::Result<File> {
     // O_NONBLOCK: a FIFO of that name must give an error, not a wait.
     OpenOptions::new()
         .read(true)
@@ -663,178 +722,6 @@ fn check_file(file: &File, text: &str, trust: bool) -> Result<()> {
     .into())
 }
 
-/// Whether the file was made with `truncate` and never used: no superblock, and nothing but zeros.
-fn is_blank(file: &File, text: &str) -> Result<bool> {
-    let read_error = |e| Error::io(text, "read it", e);
-    let len = file.metadata().map_err(read_error)?.len();
-    let mut head = vec![0; DATA_START.min(len) as usize];
-    file.read_exact_at(&mut head, 0).map_err(read_error)?;
-    if head.iter().any(|&b| b != 0) {
-        return Ok(false);
-    }
-    // A heap whose first pages were wiped is not blank, so the rest is looked at too. Holes read fast.
-    let mut blank = true;
-    let storage = FileStorage(file.try_clone().map_err(read_error)?);
-    journal::for_each_chunk(&storage, 0, len, |chunk| {
-        blank &= chunk.iter().all(|&b| b == 0)
-    })
-    .map_err(read_error)?;
-    if !blank {
-        return Err(Error::damaged(
-            text,
-            0,
-            "both superblocks are wiped (zeros), but data follows",
-        ));
-    }
-    Ok(true)
-}
-
-/// The bytes of a journal without frames. With `boot`, this boot vouches for the superblock: only where the heap will
-/// not appear unless the flush of it succeeds.
-fn blank_journal(uuid: &[u8; 16], boot: Option<[u8; 16]>) -> Vec<u8> {
-    let mut bytes = vec![0; FRAMES_START as usize + (32 << 10)];
-    bytes[..JOURNAL_HEADER_BYTES].copy_from_slice(&layout::encode_journal_header(uuid));
-    if let Some(boot) = boot {
-        let note = Note {
-            boot,
-            generation: 1,
-            tail: FRAMES_START,
-            chain: salt(uuid, 1),
-            end: DATA_START,
-            writer_pid: u64::from(std::process::id()),
-            ..Note::default()
-        };
-        bytes[NOTE_OFFSET as usize..][..NOTE_BYTES].copy_from_slice(&note.encode());
-    }
-    bytes
-}
-
-/// Both copies of the first superblock, durable.
-fn write_first_superblock(
-    heap: &mut dyn Storage,
-    uuid: [u8; 16],
-    limit: u64,
-    created_s: u64,
-) -> io::Result<()> {
-    // 64 homes a terabyte apart, far from where programs, libraries and stacks lie.
-    let home = 0x1000_0000_0000 + (layout::checksum(&uuid, 0) % 64) * RESERVE_BYTES_MAX;
-    let first = Superblock {
-        uuid,
-        generation: 1,
-        seq: 0,
-        end: DATA_START,
-        limit,
-        home,
-        created_s,
-    };
-    heap.set_len(DATA_START)?;
-    heap.write_at(&first.encode(), SUPERBLOCK_OFFSETS[1])?;
-    heap.sync()?;
-    heap.write_at(&first.encode(), SUPERBLOCK_OFFSETS[0])?;
-    heap.sync()
-}
-
-/// Makes a heap at `path`, which does not exist, so that it appears whole or not at all. If another process is faster,
-/// its heap is opened.
-fn create(path: &Path, limit_bytes: u64) -> Result<File> {
-    let text = path.display().to_string();
-    let io = |action: &'static str| {
-        let text = text.clone();
-        move |e: io::Error| Error::io(text, action, e)
-    };
-    check_limit(limit_bytes, &text)?;
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let folder_file = File::open(folder).map_err(io("open its folder"))?;
-    let _ = folder_file.lock(); // one creator at a time; where folders cannot be locked, the rename below still decides
-    match open_heap_file(path, true) {
-        Ok(file) => return Ok(file),
-        Err(e) if e.kind() == IoKind::NotFound => {}
-        Err(e) => return Err(io("open it for writing")(e)),
-    }
-    let uuid = random_uuid().map_err(io("make an identity for it"))?;
-    write_blank_journal(path, &uuid, Some(boot_id()))?;
-    let mut draft = OsString::from(path);
-    draft.push(format!(".new-{}", std::process::id()));
-    let draft = PathBuf::from(draft);
-    let made = (|| {
-        // Never writable by others, whatever the umask: see check_file.
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o644)
-            .open(&draft)?;
-        write_first_superblock(
-            &mut FileStorage(file.try_clone()?),
-            uuid,
-            limit_bytes,
-            clock_s(),
-        )?;
-        std::fs::rename(&draft, path)?;
-        folder_file.sync_all()?;
-        Ok(file)
-    })();
-    made.map_err(|e| {
-        let _ = std::fs::remove_file(&draft);
-        io("create it")(e)
-    })
-}
-
-fn check_limit(limit_bytes: u64, text: &str) -> Result<()> {
-    if limit_bytes != 0 && limit_bytes < LIMIT_BYTES_MIN {
-        let why = format!(
-            "{limit_bytes} bytes are too few for one; the smallest limit is {LIMIT_BYTES_MIN} bytes (truncate -s 1M)"
-        );
-        return Err(ErrorKind::NotAHeap {
-            path: text.into(),
-            why,
-        }
-        .into());
-    }
-    Ok(())
-}
-
-/// Makes a heap of a blank file: its length becomes the limit.
-fn format_blank(file: &File, path: &Path) -> Result<()> {
-    let text = path.display().to_string();
-    let io = |e| Error::io(&text, "make a heap of the blank file", e);
-    let limit = file.metadata().map_err(io)?.len() / PAGE_BYTES * PAGE_BYTES;
-    check_limit(limit.max(1), &text)?;
-    let uuid = random_uuid().map_err(io)?;
-    write_blank_journal(path, &uuid, None)?;
-    let mut storage = FileStorage(file.try_clone().map_err(io)?);
-    write_first_superblock(&mut storage, uuid, limit, clock_s()).map_err(io)
-}
-
-/// Writes an empty journal beside the heap, durable. One that is there belongs to a heap that is not: it is kept.
-fn write_blank_journal(heap: &Path, uuid: &[u8; 16], boot: Option<[u8; 16]>) -> Result<()> {
-    let path = journal_path(heap);
-    let made = (|| {
-        keep_orphan(&path)?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(&path)?;
-        file.write_all_at(&blank_journal(uuid, boot), 0)?;
-        file.sync_all()
-    })();
-    made.map_err(|e| Error::io(heap.display().to_string(), "create its journal", e))
-}
-
-fn keep_orphan(journal: &Path) -> io::Result<()> {
-    let mut kept = OsString::from(journal);
-    kept.push(".orphan");
-    match std::fs::rename(journal, kept) {
-        Err(e) if e.kind() == IoKind::NotFound => Ok(()),
-        other => other,
-    }
-}
-
 fn open_journal(heap_path: &Path, heap: &File, writer: bool, discard: bool) -> Result<File> {
     let path = journal_path(heap_path);
     let text = heap_path.display().to_string();
@@ -875,20 +762,8 @@ fn open_journal(heap_path: &Path, heap: &File, writer: bool, discard: bool) -> R
     }
 }
 
-fn random_uuid() -> io::Result<[u8; 16]> {
-    let mut uuid = [0; 16];
-    // SAFETY: getrandom writes at most the 16 bytes of the array.
-    let got = unsafe { libc::getrandom(uuid.as_mut_ptr().cast(), uuid.len(), 0) };
-    if got != uuid.len().cast_signed() {
-        return Err(io::Error::last_os_error());
-    }
-    uuid[6] = uuid[6] & 0x0f | 0x40; // version 4, RFC 9562
-    uuid[8] = uuid[8] & 0x3f | 0x80;
-    Ok(uuid)
-}
-
 /// Identity of this boot of the machine; zeros, which no note is believed with, where there is none.
-fn boot_id() -> [u8; 16] {
+pub(crate) fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut id = [0; 16];
     let digits: Vec<u8> = text
@@ -904,7 +779,7 @@ fn boot_id() -> [u8; 16] {
     id
 }
 
-fn clock_s() -> u64 {
+pub(crate) fn clock_s() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |d| d.as_secs())

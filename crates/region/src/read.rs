@@ -2,6 +2,7 @@
 //! out of a damaged or hostile file gives an error, never a stray access.
 
 use crate::error::Error;
+use crate::layout::DATA_START;
 use crate::{Region, Result};
 
 /// Integers that are stored little-endian at any offset.
@@ -51,14 +52,16 @@ impl Region {
     /// Stores an integer at `offset`, as part of the next commit.
     ///
     /// # Errors
-    /// As [`Region::get`].
+    /// As [`Region::get`], and below [`DATA_START`].
     #[inline(always)]
     pub fn put<T: Plain>(&mut self, offset: u64, value: T) -> Result<()> {
-        if offset > self.end - size_of::<T>() as u64 {
+        // Superblocks are not the users' to store to: a frame with such a run would be refused when it is read again.
+        let room = (self.end - DATA_START).saturating_sub(size_of::<T>() as u64 - 1);
+        if offset.wrapping_sub(DATA_START) >= room {
             return Err(self.stray(offset));
         }
         self.cards.mark(offset, size_of::<T>() as u64);
-        // SAFETY: as in `get`; exclusive through &mut self.
+        // SAFETY: in bounds of [DATA_START, end) (checked), else as in `get`; exclusive through &mut self.
         unsafe {
             self.map
                 .base()
@@ -84,11 +87,11 @@ impl Region {
     /// The `len` bytes at `offset`, to be overwritten as part of the next commit.
     ///
     /// # Errors
-    /// As [`Region::get`].
+    /// As [`Region::put`].
     #[inline]
     pub fn bytes_mut(&mut self, offset: u64, len: u64) -> Result<&mut [u8]> {
         match offset.checked_add(len) {
-            Some(end) if end <= self.end => {
+            Some(end) if end <= self.end && (offset >= DATA_START || len == 0) => {
                 if len > 0 {
                     self.cards.mark(offset, len);
                 }
@@ -119,7 +122,10 @@ impl Region {
         Error::damaged(
             self.path_text(),
             offset,
-            format!("an offset beyond the end of the heap ({} bytes)", self.end),
+            format!(
+                "an offset outside the heap's data ({DATA_START} to {} bytes)",
+                self.end
+            ),
         )
     }
 

@@ -37,6 +37,24 @@ pub trait Storage: Send {
 /// A file of the operating system.
 pub struct FileStorage(pub File);
 
+impl FileStorage {
+    /// Where the next data or the next hole is, from `offset` on (`whence`: `SEEK_DATA` or `SEEK_HOLE`); none behind the
+    /// last. A file system without holes says that all is data.
+    pub(crate) fn seek(&self, offset: u64, whence: libc::c_int) -> io::Result<Option<u64>> {
+        // SAFETY: plain call on a descriptor that we own; no memory is involved.
+        let at = unsafe { libc::lseek(self.0.as_raw_fd(), offset.cast_signed(), whence) };
+        if at >= 0 {
+            return Ok(Some(at.cast_unsigned()));
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() == Some(libc::ENXIO) {
+            Ok(None)
+        } else {
+            Err(error)
+        }
+    }
+}
+
 impl Storage for FileStorage {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())

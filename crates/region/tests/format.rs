@@ -8,7 +8,14 @@ fn doc() -> String {
 }
 
 fn rows(fields: &[(usize, usize, &str)]) -> Vec<Row> {
-    fields.iter().map(|&(offset, size, name)| Row { offset: offset as u64, size: size as u64, name: name.into() }).collect()
+    fields
+        .iter()
+        .map(|&(offset, size, name)| Row {
+            offset: offset as u64,
+            size: size as u64,
+            name: name.into(),
+        })
+        .collect()
 }
 
 macro_rules! fields {
@@ -40,7 +47,12 @@ fn the_documents_tables_are_the_constants() {
 fn the_documents_seeds_and_places_are_the_constants() {
     use region::layout as at;
     let doc = doc();
-    for seed in [at::SEED_SUPERBLOCK, at::SEED_JOURNAL, at::SEED_SALT, at::SEED_FRESH] {
+    for seed in [
+        at::SEED_SUPERBLOCK,
+        at::SEED_JOURNAL,
+        at::SEED_SALT,
+        at::SEED_FRESH,
+    ] {
         assert!(doc.contains(&format!("{seed:#x}")), "{seed:#x}");
     }
     assert!(doc.contains(&format!("  {}  superblock B", at::SUPERBLOCK_OFFSETS[1])));

@@ -1,0 +1,225 @@
+//! Walks over a table: every chunk, entry, element and block of the index, in order of insertion; and copies.
+//!
+//! The invariant: every walk ends, whatever the bytes, after a time in proportion to the heap.
+
+use crate::cell::{Cell, KeyWords, Slot};
+use crate::layout::{
+    CHUNK_BYTES, CHUNK_HEADER_BYTES, DEPTH_MAX, DIRECTORY_ENTRY_BYTES, ENTRY_BYTES, KEY_HOLE,
+    SEGMENT_BITS, SEGMENT_SLOTS, SLOT_BYTES, VALUE, chunk, table as at,
+};
+use crate::table::Table;
+use crate::{Error, Heap, Result};
+use region::PAGE_BYTES;
+
+/// A key and its value, or why they cannot be read.
+pub type Element<'a> = Result<(&'a [u8], Cell<'a>)>;
+
+impl Heap {
+    /// Calls `visit` with each chunk and the entries used in it, in order. Ends with an error where the list does not.
+    pub(crate) fn for_each_chunk(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        let last: u64 = self.region.get(t.0 + at::LAST)?;
+        let mut chunk: u64 = self.region.get(t.0 + at::FIRST)?;
+        // No list is longer than the heap has room for.
+        let mut left = self.region.end();
+        while chunk != 0 {
+            chunk = self.inside(chunk)?;
+            let capacity: u16 = self.region.get(chunk + chunk::CAPACITY)?;
+            let used: u16 = if chunk == last {
+                self.region.get(t.0 + at::LAST_USED)?
+            } else {
+                self.region.get(chunk + chunk::USED)?
+            };
+            let bytes = CHUNK_HEADER_BYTES + u64::from(capacity) * ENTRY_BYTES;
+            if used > capacity || bytes > CHUNK_BYTES[3] || bytes > left {
+                return Err(self
+                    .region
+                    .damaged(chunk, "a chunk of a table that cannot be"));
+            }
+            left -= bytes;
+            visit(chunk, u64::from(used))?;
+            if chunk == last {
+                return Ok(());
+            }
+            chunk = self.region.get(chunk + chunk::NEXT)?;
+        }
+        if last == 0 {
+            Ok(())
+        } else {
+            Err(self
+                .region
+                .damaged(t.0, "a table whose list of chunks does not reach its last"))
+        }
+    }
+
+    /// Calls `visit` with the offset and key of each entry that is not a hole, in order of insertion.
+    pub(crate) fn for_each_entry(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(u64, KeyWords) -> Result<()>,
+    ) -> Result<()> {
+        self.for_each_chunk(t, &mut |chunk, used| {
+            self.region.prefetch(chunk + PAGE_BYTES);
+            for i in 0..used {
+                let entry = chunk + CHUNK_HEADER_BYTES + i * ENTRY_BYTES;
+                let words = self.entry_words(entry)?;
+                if words.tag() != KEY_HOLE {
+                    visit(entry, words)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `visit` with each block of the index: segments once each, and the directory.
+    pub(crate) fn for_each_index_block(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let index: u64 = self.region.get(t.0 + at::INDEX)?;
+        let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
+        if index == 0 {
+            return Ok(());
+        }
+        if depth > DEPTH_MAX {
+            return Err(self.too_deep(t));
+        }
+        let index = self.inside(index)?;
+        visit(index)?;
+        if depth > 0 {
+            let mut before = None;
+            for i in 0..1u64 << depth {
+                let page: u32 = self.region.get(index + i * DIRECTORY_ENTRY_BYTES)?;
+                if before != Some(page) {
+                    visit(u64::from(page) * PAGE_BYTES)?;
+                }
+                before = Some(page);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    pub(crate) fn too_deep(&self, t: Table) -> Error {
+        self.region
+            .damaged(t.0, "a table with too deep a directory")
+    }
+
+    /// Slots that are not empty in one block that [`Heap::for_each_index_block`] visits.
+    pub(crate) fn count_slots(&self, t: Table, offset: u64) -> Result<u64> {
+        let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
+        let index: u64 = self.region.get(t.0 + at::INDEX)?;
+        let bits: u8 = self.region.get(t.0 + at::INDEX_BITS)?;
+        let slots = match depth {
+            0 => 1 << bits.min(SEGMENT_BITS),
+            _ if offset == index => 0,
+            _ => SEGMENT_SLOTS,
+        };
+        let mut used = 0;
+        for i in 0..slots {
+            used += u64::from(self.region.get::<u64>(offset + i * SLOT_BYTES)? != 0);
+        }
+        Ok(used)
+    }
+
+    /// Calls `visit` with each key and value, in order of insertion.
+    ///
+    /// # Errors
+    /// When the heap is damaged, and those of `visit`.
+    pub fn for_each(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(&[u8], Cell<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.check_table(t)?;
+        self.for_each_entry(t, &mut |entry, words| {
+            let mut buffer = [0; 16];
+            let key = self.key_text(words, &mut buffer)?;
+            visit(key, self.cell(Slot(entry + VALUE))?)
+        })
+    }
+
+    /// As [`Heap::for_each`], for a heap that may be damaged: an element that cannot be read is handed over as its error, and
+    /// the walk goes on behind it.
+    ///
+    /// # Errors
+    /// When the list of elements itself is damaged, and those of `visit`.
+    pub fn for_each_readable(
+        &self,
+        t: Table,
+        visit: &mut dyn FnMut(Element<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.check_table(t)?;
+        self.for_each_entry(t, &mut |entry, words| {
+            let mut buffer = [0; 16];
+            let element = self.key_text(words, &mut buffer).and_then(|key| {
+                let cell = self.cell(Slot(entry + VALUE))?;
+                Ok((key, cell))
+            });
+            visit(element)
+        })
+    }
+
+    /// A copy of a table with everything in it.
+    ///
+    /// # Errors
+    /// When the heap is full or damaged, or tables are nested more than a thousand deep.
+    pub fn table_copy(&mut self, from: Table) -> Result<Table> {
+        // More elements than the heap has room for: a table that contains itself.
+        let mut left = self.region.end() / ENTRY_BYTES;
+        self.copy_nested(from, 0, &mut left)
+    }
+
+    fn copy_nested(&mut self, from: Table, depth: u32, left: &mut u64) -> Result<Table> {
+        if depth > 1000 {
+            return Err(self.region.damaged(from.0, "tables nested too deep"));
+        }
+        self.check_table(from)?;
+        let to = self.table_new()?;
+        if let Err(error) = self.copy_into(from, to, depth, left) {
+            self.table_free(to)?; // a full heap must not keep what nothing refers to
+            return Err(error);
+        }
+        Ok(to)
+    }
+
+    fn copy_into(&mut self, from: Table, to: Table, depth: u32, left: &mut u64) -> Result<()> {
+        let mut entries = Vec::new();
+        self.for_each_entry(from, &mut |entry, words| {
+            entries.push((entry, words));
+            Ok(())
+        })?;
+        for (entry, words) in entries {
+            let mut buffer = [0; 16];
+            let key = self.key_text(words, &mut buffer)?.to_vec();
+            let slot = Slot(entry + VALUE);
+            let target = self.entry(to, &key)?;
+            *left = left
+                .checked_sub(1)
+                .ok_or_else(|| self.region.damaged(from.0, "a table that contains itself"))?;
+            match self.cell(slot)? {
+                Cell::Str { bytes, maybe_num } => {
+                    let bytes = bytes.to_vec();
+                    self.cell_set(
+                        target,
+                        Cell::Str {
+                            bytes: &bytes,
+                            maybe_num,
+                        },
+                    )?;
+                }
+                Cell::Table(inner) => {
+                    let inner = self.copy_nested(inner, depth + 1, left)?;
+                    self.cell_set(target, Cell::Table(inner))?;
+                }
+                Cell::Num(n) => self.cell_set_num(target, n)?,
+                Cell::Uninit => {}
+            }
+        }
+        Ok(())
+    }
+}
