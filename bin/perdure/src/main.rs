@@ -1,1 +1,160 @@
-fn main() {}
+//! `perdure`: looks after heap files.
+//!
+//! Thin: command line, exit status and wording; one file per family of commands. All commands but `create` and `check
+//! --discard-journal` read a snapshot: they never wait for a writer, and no writer waits for them.
+#![allow(clippy::print_stderr)] // a program may; standard output goes through one buffered writer
+
+mod check;
+mod create;
+mod dump;
+mod exit;
+mod expression;
+mod get;
+mod info;
+mod text;
+mod vars;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use exit::Exit;
+use heap::{ErrorKind, Heap, Options};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Look after heap files: the files in which pmawk keeps variables, arrays and functions.
+#[derive(Parser)]
+#[command(
+    name = "perdure",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Exit status: 0 done; 1 there is no such variable or element, or damage was found; \
+                  2 wrong usage; 3 a file could not be opened, made or written.\n\n\
+                  A heap is two files: HEAP and HEAP.journal. Move and copy them together."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make an empty heap
+    Create(create::CreateArgs),
+    /// Tell what there is to know about a heap file
+    Info(info::InfoArgs),
+    /// List variables and functions with their kinds, counts and bytes
+    Vars(HeapArgs),
+    /// Print a variable, an element, an array or a function
+    Get(get::GetArgs),
+    /// Look for damage, and say what can be saved
+    Check(check::CheckArgs),
+    /// Print everything as text
+    Dump(HeapArgs),
+}
+
+/// What every command that reads a heap takes.
+#[derive(Args)]
+pub struct HeapArgs {
+    /// The heap file
+    pub heap: PathBuf,
+    /// Open it even if other users own or may write it
+    #[arg(long)]
+    pub trust: bool,
+}
+
+/// An answer of no, or what was found: said in one line, with status 1.
+#[derive(Debug)]
+pub struct Negative(pub String);
+
+impl std::fmt::Display for Negative {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Negative {}
+
+/// Standard output, in large pieces.
+pub type Out = BufWriter<io::StdoutLock<'static>>;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let done = run(cli.command, &mut out).and_then(|exit| {
+        out.flush().map_err(anyhow::Error::from)?;
+        Ok(exit)
+    });
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) if is_broken_pipe(&error) => Exit::Ok.into(), // as in `perdure dump HEAP | head`
+        Err(error) => {
+            let _ = out.flush();
+            eprintln!("perdure: {error:#}");
+            exit_of(&error).into()
+        }
+    }
+}
+
+fn run(command: Command, out: &mut Out) -> Result<Exit> {
+    match command {
+        Command::Create(args) => create::run(&args, out),
+        Command::Info(args) => info::run(&args, out),
+        Command::Vars(args) => vars::run(&args, out),
+        Command::Get(args) => get::run(&args, out),
+        Command::Check(args) => check::run(&args, out),
+        Command::Dump(args) => dump::run(&args, out),
+    }
+}
+
+fn exit_of(error: &anyhow::Error) -> Exit {
+    if error.is::<expression::BadExpression>() {
+        return Exit::Usage;
+    }
+    match error.downcast_ref::<heap::Error>().map(heap::Error::kind) {
+        _ if error.is::<Negative>() => Exit::Negative,
+        // Found while reading a heap that could be opened: see `open`.
+        Some(ErrorKind::Damaged { .. }) if !error.is::<CannotOpen>() => Exit::Negative,
+        _ => Exit::File,
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_pipe = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
+    match error.downcast_ref::<heap::Error>().map(heap::Error::kind) {
+        Some(ErrorKind::Io { source, .. }) => is_pipe(source),
+        _ => error.downcast_ref::<io::Error>().is_some_and(is_pipe),
+    }
+}
+
+/// Marks an error of opening, whose status differs from that of damage found later.
+#[derive(Debug)]
+struct CannotOpen(heap::Error);
+
+impl std::fmt::Display for CannotOpen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for CannotOpen {}
+
+/// A snapshot of the heap's last commit.
+pub fn open(path: &Path, trust: bool) -> Result<Heap> {
+    let options = Options {
+        trust,
+        ..Options::snapshot()
+    };
+    Heap::open(path, options).map_err(|error| CannotOpen(error).into())
+}
+
+/// An error of writing the output, for callbacks that the heap calls.
+pub fn output_error(source: io::Error) -> heap::Error {
+    ErrorKind::Io {
+        path: "standard output".into(),
+        action: "write the answer",
+        source,
+    }
+    .into()
+}

@@ -1,0 +1,207 @@
+//! `perdure dump`: everything in a heap as text, one element per line, for people and for diff.
+//!
+//! The order is always the same for the same heap: functions, variables and other roots by name, elements as they were
+//! inserted (so that nothing is held in memory). The lines of variables are AWK statements; a comment tells what AWK's
+//! syntax cannot. Each is whole by itself, so `| sort` compares heaps whose elements came in another order.
+//!
+//! The invariant: the walk ends and its output stays in proportion to the heap, whatever a damaged heap's bytes say.
+
+use crate::exit::Exit;
+use crate::text;
+use crate::vars::{self, FUNCTIONS, GLOBALS};
+use crate::{HeapArgs, Negative, Out, output_error};
+use anyhow::Result;
+use heap::{Cell, ErrorKind, Heap, Table};
+use std::io::Write;
+
+/// Arrays in arrays in arrays: deeper ones are named, not printed.
+const DEPTH_MAX: usize = 100;
+
+pub fn run(args: &HeapArgs, out: &mut Out) -> Result<Exit> {
+    let heap = crate::open(&args.heap, args.trust)?;
+    let mut dump = Dump {
+        heap: &heap,
+        out,
+        path: Vec::new(),
+        line: Vec::new(),
+        problems: 0,
+        budget: heap.end_bytes(),
+        is_bottomless: false,
+    };
+    let done = dump.roots();
+    if dump.is_bottomless {
+        return Err(Negative(format!(
+            "heap \"{0}\": damaged: it refers to more data than it has room for (arrays that contain themselves?), so the dump \
+             ends here; \"perdure check {0}\" tells more",
+            args.heap.display()
+        ))
+        .into());
+    }
+    dump.settle(done)?;
+    let problems = dump.problems;
+    if problems == 0 {
+        return Ok(Exit::Ok);
+    }
+    out.flush()?;
+    eprintln!(
+        "perdure: heap \"{0}\": damaged in {problems} place(s), marked \"# damaged\" above; the rest is whole; \
+         \"perdure check {0}\" tells more",
+        args.heap.display()
+    );
+    Ok(Exit::Negative)
+}
+
+struct Dump<'a> {
+    heap: &'a Heap,
+    out: &'a mut Out,
+    /// `name` or `name["key"]` of what is being printed.
+    path: Vec<u8>,
+    line: Vec<u8>,
+    problems: u64,
+    /// No sound heap has more text and entries than it has bytes; tables that contain themselves would.
+    budget: u64,
+    /// It is used up.
+    is_bottomless: bool,
+}
+
+impl Dump<'_> {
+    fn roots(&mut self) -> heap::Result<()> {
+        let roots = vars::names(self.heap, self.heap.roots()?)?;
+        let table_of = |wanted: &[u8]| -> heap::Result<Option<Table>> {
+            match roots.iter().find(|(name, _)| name == wanted) {
+                Some((_, slot)) => match self.heap.cell(*slot)? {
+                    Cell::Table(table) => Ok(Some(table)),
+                    _ => Ok(None),
+                },
+                None => Ok(None),
+            }
+        };
+        let (functions, globals) = (table_of(FUNCTIONS), table_of(GLOBALS));
+        let done = functions.and_then(|table| table.map_or(Ok(()), |t| self.functions(t)));
+        self.settle(done)?;
+        let done = globals.and_then(|table| table.map_or(Ok(()), |t| self.variables(t)));
+        self.settle(done)?;
+        for (name, slot) in &roots {
+            if name != FUNCTIONS && name != GLOBALS {
+                self.path.clear();
+                text::push_quoted(&mut self.path, name);
+                let done = self.heap.cell(*slot).and_then(|cell| self.value(cell, 0));
+                self.settle(done)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn functions(&mut self, table: Table) -> heap::Result<()> {
+        for (name, slot) in vars::names(self.heap, table)? {
+            self.path = name;
+            match self.heap.cell(slot) {
+                Ok(Cell::Str { bytes, .. }) => {
+                    self.line.clear();
+                    // As it is, but for bytes that no text has.
+                    text::push_escaped(&mut self.line, bytes, b"\"\\\t\n");
+                    self.line.push(b'\n');
+                    self.out.write_all(&self.line).map_err(output_error)?;
+                }
+                Ok(_) => self.note("what should be a function's text is none")?,
+                Err(error) => self.settle(Err(error))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn variables(&mut self, table: Table) -> heap::Result<()> {
+        for (name, slot) in vars::names(self.heap, table)? {
+            self.path.clear();
+            text::push_escaped(&mut self.path, &name, b"");
+            let done = self.heap.cell(slot).and_then(|cell| self.value(cell, 0));
+            self.settle(done)?;
+        }
+        Ok(())
+    }
+
+    /// The lines of one value, whose name is in `path`.
+    fn value(&mut self, cell: Cell<'_>, depth: usize) -> heap::Result<()> {
+        let cost = match cell {
+            Cell::Str { bytes, .. } if bytes.len() > 15 => bytes.len() as u64,
+            _ => 0,
+        };
+        self.spend(32 + cost)?;
+        if let Cell::Table(table) = cell {
+            return self.array(table, depth);
+        }
+        self.line.clear();
+        self.line.extend_from_slice(&self.path);
+        match cell {
+            Cell::Uninit => self.line.extend_from_slice(b"  # uninitialized"),
+            cell => {
+                self.line.extend_from_slice(b" = ");
+                text::push_value(&mut self.line, cell);
+                if text::kind(cell) == "strnum" {
+                    self.line.extend_from_slice(b"  # strnum");
+                }
+            }
+        }
+        self.line.push(b'\n');
+        self.out.write_all(&self.line).map_err(output_error)
+    }
+
+    fn array(&mut self, table: Table, depth: usize) -> heap::Result<()> {
+        if depth >= DEPTH_MAX {
+            return self.note(&format!("arrays nested deeper than {DEPTH_MAX}"));
+        }
+        if self.heap.table_len(table)? == 0 {
+            self.line.clear();
+            self.line.extend_from_slice(&self.path);
+            self.line.extend_from_slice(b"[]  # an empty array\n");
+            return self.out.write_all(&self.line).map_err(output_error);
+        }
+        let outer = self.path.len();
+        let heap = self.heap;
+        heap.for_each_readable(table, &mut |element| {
+            let done = element.and_then(|(key, cell)| {
+                self.path.push(b'[');
+                text::push_subscript(&mut self.path, key);
+                self.path.push(b']');
+                self.spend(if key.len() > 15 { key.len() as u64 } else { 0 })?;
+                self.value(cell, depth + 1)
+            });
+            let settled = self.settle(done);
+            self.path.truncate(outer);
+            settled
+        })
+    }
+
+    fn spend(&mut self, bytes: u64) -> heap::Result<()> {
+        match self.budget.checked_sub(bytes) {
+            Some(left) => {
+                self.budget = left;
+                Ok(())
+            }
+            None => {
+                self.is_bottomless = true; // and an error that `settle` does not absorb
+                Err(output_error(std::io::Error::other("too much")))
+            }
+        }
+    }
+
+    /// Damage becomes a line of the dump, and the dump goes on; anything else ends it.
+    fn settle(&mut self, done: heap::Result<()>) -> heap::Result<()> {
+        match done {
+            Err(error) => match error.kind() {
+                ErrorKind::Damaged { offset, what, .. } => {
+                    let note = format!("at offset {offset}: {what}");
+                    self.note(&note)
+                }
+                _ => Err(error),
+            },
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn note(&mut self, what: &str) -> heap::Result<()> {
+        self.problems += 1;
+        let path = String::from_utf8_lossy(&self.path).into_owned();
+        writeln!(self.out, "# damaged: {path}: {what}").map_err(output_error)
+    }
+}

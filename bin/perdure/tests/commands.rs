@@ -1,0 +1,472 @@
+//! The commands on real heaps, held against what they should print.
+
+use heap::{Cell, Durability, Heap, Options, Table};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const BIN: &str = env!("CARGO_BIN_EXE_perdure");
+
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place {
+            dir: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs perdure in the folder, so that messages name files without their folder.
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(BIN)
+            .args(args)
+            .current_dir(self.dir.path())
+            .output()
+            .expect("perdure starts")
+    }
+
+    fn expect(&self, args: &[&str], status: i32, stdout: &str) {
+        let output = self.run(args);
+        let (out, err) = texts(&output);
+        assert_eq!(out, stdout, "{args:?}; standard error: {err}");
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {err}");
+    }
+
+    /// Fails with `status`, and standard error has all of `parts`.
+    fn refuses(&self, args: &[&str], status: i32, parts: &[&str]) {
+        let output = self.run(args);
+        let (_, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {err}");
+        assert_has(&err, parts);
+        assert!(!err.contains("panicked"), "{err}");
+    }
+}
+
+fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing in: {text}");
+    }
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn set(heap: &mut Heap, t: Table, key: &[u8], value: Cell<'_>) {
+    let slot = heap.entry(t, key).expect("room");
+    heap.cell_set(slot, value).expect("room");
+}
+
+fn string(bytes: &[u8]) -> Cell<'_> {
+    Cell::Str {
+        bytes,
+        maybe_num: false,
+    }
+}
+
+fn input(bytes: &[u8]) -> Cell<'_> {
+    Cell::Str {
+        bytes,
+        maybe_num: true,
+    }
+}
+
+fn make(path: &Path) {
+    let mut heap = Heap::open(path, Options::writer()).expect("a new heap");
+    let globals = heap.root("awk.globals").expect("room");
+    set(&mut heap, globals, b"total", Cell::Num(54.0));
+    set(&mut heap, globals, b"ratio", Cell::Num(0.1));
+    set(
+        &mut heap,
+        globals,
+        b"name",
+        string(b"tab\there, \"quoted\", \xff and Z\xc3\xbcrich"),
+    );
+    set(&mut heap, globals, b"seen", input(b" 12 "));
+    set(&mut heap, globals, b"line", input(b"river"));
+    set(&mut heap, globals, b"nothing", Cell::Uninit);
+    let freq = heap.table_new().expect("room");
+    set(&mut heap, globals, b"freq", Cell::Table(freq));
+    set(&mut heap, freq, b"river", Cell::Num(3.0));
+    set(&mut heap, freq, b"a\x1cb", Cell::Num(2.0));
+    set(&mut heap, freq, b"7", string(b"seven"));
+    set(&mut heap, freq, b"inner", Cell::Uninit);
+    let empty = heap.table_new().expect("room");
+    set(&mut heap, globals, b"empty", Cell::Table(empty));
+    let functions = heap.root("awk.functions").expect("room");
+    set(
+        &mut heap,
+        functions,
+        b"twice",
+        string(b"function twice(x) {\n\treturn x \"\" x # \x1b[0m\n}"),
+    );
+    let other = heap.root("app.state").expect("room");
+    set(&mut heap, other, b"k", Cell::Num(1.0));
+    heap.commit(Durability::Durable).expect("committed");
+    heap.close(Durability::Durable).expect("closed");
+}
+
+#[test]
+fn create_makes_a_heap_and_never_overwrites() {
+    let place = Place::new();
+    place.expect(&["create", "a.heap"], 0, "made a.heap (no limit)\n");
+    place.expect(
+        &["create", "b.heap", "--limit", "2M"],
+        0,
+        "made b.heap (limit 2.0 MiB (2097152 bytes))\n",
+    );
+    place.refuses(&["create", "a.heap"], 1, &["a.heap", "exists already"]);
+    place.refuses(
+        &["create", "c.heap", "--limit", "10"],
+        3,
+        &["too few", "1048576"],
+    );
+    place.refuses(&["create", "c.heap", "--limit", "1Q"], 2, &["no unit"]);
+    assert!(!place.path("c.heap").exists());
+    place.expect(
+        &["vars", "a.heap"],
+        0,
+        "name  kind                  count           bytes\n",
+    );
+    place.expect(&["dump", "a.heap"], 0, "");
+}
+
+#[test]
+fn vars_get_and_dump_tell_what_is_there() {
+    let place = Place::new();
+    make(&place.path("a.heap"));
+    let (vars, _) = texts(&place.run(&["vars", "a.heap"]));
+    let kinds: Vec<Vec<&str>> = vars
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().take(3).collect())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            vec!["\"app.state\"", "root", "1"],
+            vec!["twice", "function", "-"],
+            vec!["empty", "array", "0"],
+            vec!["freq", "array", "4"],
+            vec!["line", "string", "-"],
+            vec!["name", "string", "-"],
+            vec!["nothing", "uninitialized", "-"],
+            vec!["ratio", "number", "-"],
+            vec!["seen", "strnum", "-"],
+            vec!["total", "number", "-"],
+        ]
+    );
+    let get =
+        |expression: &str, stdout: &str| place.expect(&["get", "a.heap", expression], 0, stdout);
+    get("total", "54\n");
+    get("freq[\"river\"]", "3\n");
+    get("freq[\"a\",\"b\"]", "2\n");
+    get("freq[7]", "\"seven\"\n");
+    get("seen", "\" 12 \"\n");
+    get("nothing", "\n");
+    get("name", "\"tab\\there, \\\"quoted\\\", \\377 and Zürich\"\n");
+    get(
+        "freq",
+        "\"river\"\t3\n\"a\\034b\"\t2\n\"7\"\t\"seven\"\n\"inner\"\t\n",
+    );
+    get(
+        "twice",
+        "function twice(x) {\n\treturn x \"\" x # \u{1b}[0m\n}\n",
+    );
+    get("\"app.state\"[\"k\"]", "1\n");
+    place.expect(&["get", "--raw", "a.heap", "line"], 0, "river\n");
+    place.refuses(
+        &["get", "a.heap", "absent"],
+        1,
+        &["no variable or function named absent"],
+    );
+    place.refuses(
+        &["get", "a.heap", "freq[\"sea\"]"],
+        1,
+        &["no element freq[\"sea\"]"],
+    );
+    place.refuses(
+        &["get", "a.heap", "total[1]"],
+        1,
+        &["total is no array: it is a number"],
+    );
+    place.refuses(
+        &["get", "a.heap", "freq["],
+        2,
+        &["a string in double quotes", "character 6"],
+    );
+    place.expect(
+        &["dump", "a.heap"],
+        0,
+        "function twice(x) {\n\treturn x \"\" x # \\033[0m\n}\n\
+         empty[]  # an empty array\n\
+         freq[\"river\"] = 3\n\
+         freq[\"a\",\"b\"] = 2\n\
+         freq[\"7\"] = \"seven\"\n\
+         freq[\"inner\"]  # uninitialized\n\
+         line = \"river\"\n\
+         name = \"tab\\there, \\\"quoted\\\", \\377 and Zürich\"\n\
+         nothing  # uninitialized\n\
+         ratio = 0.1\n\
+         seen = \" 12 \"  # strnum\n\
+         total = 54\n\
+         \"app.state\"[\"k\"] = 1\n",
+    );
+}
+
+#[test]
+fn info_tells_the_facts() {
+    let place = Place::new();
+    make(&place.path("a.heap"));
+    let (info, _) = texts(&place.run(&["info", "a.heap"]));
+    let names: Vec<&str> = info.lines().map(|line| line[..16].trim()).collect();
+    assert_eq!(
+        names,
+        [
+            "heap",
+            "format",
+            "uuid",
+            "created",
+            "commits",
+            "last commit",
+            "size",
+            "limit",
+            "space on disk",
+            "journal",
+            "pending commits",
+            "live data",
+            "named roots"
+        ]
+    );
+    assert_has(
+        &info,
+        &[
+            "limit            none",
+            "commits          2\n",
+            "named roots      3",
+            " UTC",
+        ],
+    );
+    let (json, _) = texts(&place.run(&["info", "--json", "a.heap"]));
+    assert_has(
+        &json,
+        &[
+            "{\n  \"format\": 1,\n",
+            "\"limit_bytes\": null,",
+            "\"commits\": 2,",
+            "\"roots\": 3\n}\n",
+        ],
+    );
+}
+
+#[test]
+fn check_finds_damage_and_says_what_can_be_saved() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    make(&path);
+    let (good, _) = texts(&place.run(&["check", "a.heap"]));
+    assert_has(&good, &["no damage"]);
+    let mut bytes = std::fs::read(&path).expect("readable");
+    let at = bytes
+        .windows(5)
+        .position(|w| w == b"seven")
+        .expect("inline");
+    bytes[at + 15] = 0x99; // the tag of the cell
+    std::fs::write(&path, bytes).expect("writable");
+    let output = place.run(&["check", "a.heap"]);
+    let (out, _) = texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    assert_has(
+        &out,
+        &[
+            "1 problem",
+            "unknown tag 0x99",
+            "freq: 3 of 4 elements, 1 damaged",
+            "total: whole",
+            "perdure dump",
+        ],
+    );
+    let output = place.run(&["dump", "a.heap"]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert_has(
+        &out,
+        &[
+            "# damaged: freq: at offset",
+            "freq[\"inner\"]",
+            "total = 54",
+        ],
+    );
+    assert_has(&err, &["damaged in 1 place"]);
+}
+
+#[test]
+fn what_is_no_heap_is_explained() {
+    let place = Place::new();
+    place.refuses(&["info", "absent"], 3, &["no such file", "perdure create"]);
+    std::fs::write(place.path("empty"), b"").expect("written");
+    place.refuses(&["check", "empty"], 3, &["empty (0 bytes)"]);
+    std::fs::write(place.path("text"), [b'x'; 9000]).expect("written");
+    place.refuses(&["check", "text"], 3, &["does not begin like one"]);
+    std::fs::create_dir(place.path("folder")).expect("made");
+    place.refuses(&["vars", "folder"], 3, &["it is a directory"]);
+    place.refuses(&["dump"], 2, &["HEAP"]);
+    place.refuses(&[], 2, &["Usage"]);
+}
+
+#[test]
+fn a_lost_journal_loses_nothing_after_a_normal_end() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    make(&path);
+    let (before, _) = texts(&place.run(&["dump", "a.heap"]));
+    std::fs::remove_file(heap::journal_path(&path)).expect("removed");
+    let output = place.run(&["check", "a.heap"]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(3));
+    assert_has(&err, &["journal", "is missing"]);
+    assert_has(&out, &["perdure check --discard-journal a.heap"]);
+    let output = place.run(&["check", "--discard-journal", "a.heap"]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert_has(
+        &out,
+        &[
+            "Going on without the journal",
+            "no damage",
+            "can be used again",
+        ],
+    );
+    place.expect(&["dump", "a.heap"], 0, &before);
+}
+
+#[test]
+fn a_journal_that_is_needed_is_not_discarded() {
+    let place = Place::new();
+    make(&place.path("a.heap"));
+    let (out, _) = texts(&place.run(&["check", "--discard-journal", "a.heap"]));
+    assert_has(&out, &["nothing was discarded"]);
+    assert!(!place.path("a.heap.journal.orphan").exists());
+    // Another heap's journal is set aside, twice without overwriting.
+    place.run(&["create", "b.heap"]);
+    for kept in ["a.heap.journal.orphan", "a.heap.journal.orphan.1"] {
+        std::fs::copy(place.path("b.heap.journal"), place.path("a.heap.journal")).expect("copied");
+        let output = place.run(&["check", "--discard-journal", "a.heap"]);
+        assert_eq!(output.status.code(), Some(0), "{:?}", texts(&output));
+        assert!(place.path(kept).exists(), "{kept}");
+    }
+    place.expect(&["get", "a.heap", "total"], 0, "54\n");
+}
+
+#[test]
+fn a_reader_of_the_output_may_go_away() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
+    let globals = heap.root("awk.globals").expect("room");
+    let t = heap.table_new().expect("room");
+    set(&mut heap, globals, b"a", Cell::Table(t));
+    for i in 0..100_000 {
+        heap.entry_int(t, i).expect("room");
+    }
+    heap.commit(Durability::Durable).expect("committed");
+    let script = format!("{BIN} dump a.heap | head -n 2; exit ${{PIPESTATUS[0]}}");
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(place.dir.path())
+        .output()
+        .expect("bash starts");
+    let (out, err) = texts(&output);
+    assert_eq!(
+        out,
+        "a[\"0\"]  # uninitialized\na[\"1\"]  # uninitialized\n"
+    );
+    assert_eq!((err.as_str(), output.status.code()), ("", Some(0)));
+}
+
+#[test]
+fn little_address_space_is_enough() {
+    let place = Place::new();
+    make(&place.path("a.heap"));
+    let under = |limit: u64| {
+        let script = format!("ulimit -v {limit}; exec {BIN} get a.heap total");
+        Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(place.dir.path())
+            .output()
+            .expect("bash starts")
+    };
+    // In kilobytes: from a tenth of a gigabyte up.
+    for limit in [
+        120_000, 260_000, 600_000, 1_100_000, 2_150_000, 4_300_000, 20_000_000,
+    ] {
+        let (out, err) = texts(&under(limit));
+        assert_eq!(
+            (out.as_str(), err.as_str()),
+            ("54\n", ""),
+            "ulimit -v {limit}"
+        );
+    }
+    let output = under(40_000);
+    assert_eq!(output.status.code(), Some(3));
+    assert_has(&texts(&output).1, &["address space", "ulimit -v"]);
+}
+
+#[test]
+fn no_command_panics_on_garbled_heaps() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    make(&path);
+    let bytes = std::fs::read(&path).expect("readable");
+    // Words that are in use, each with another kind of nonsense.
+    let words = (8192..bytes.len() - 8)
+        .step_by(8)
+        .filter(|&at| bytes[at..at + 8] != [0; 8]);
+    let nonsense = [u64::MAX, 0, 12_352, 1 << 40, 8, 0x99 << 56];
+    for (case, at) in words.step_by(3).enumerate() {
+        let mut garbled = bytes.clone();
+        garbled[at..at + 8].copy_from_slice(&nonsense[case % nonsense.len()].to_le_bytes());
+        std::fs::write(&path, garbled).expect("writable");
+        for args in [
+            &["check", "a.heap"][..],
+            &["dump", "a.heap"],
+            &["vars", "a.heap"],
+            &["get", "a.heap", "freq"],
+            &["info", "a.heap"],
+        ] {
+            let output = place.run(args);
+            let (out, err) = texts(&output);
+            assert!(
+                matches!(output.status.code(), Some(0 | 1 | 3)),
+                "{args:?}, word at {at}: {err}"
+            );
+            assert!(!err.contains("panicked"), "{args:?}, word at {at}: {err}");
+            assert!(
+                output.status.success() || !(out + &err).is_empty(),
+                "{args:?}: no message"
+            );
+        }
+    }
+}
+
+#[test]
+fn readers_do_not_wait_for_the_writer() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    make(&path);
+    let mut heap = Heap::open(&path, Options::writer()).expect("the one writer");
+    let globals = heap.root("awk.globals").expect("there");
+    set(&mut heap, globals, b"total", Cell::Num(55.0));
+    place.expect(&["get", "a.heap", "total"], 0, "54\n");
+    heap.commit(Durability::Lazy).expect("committed");
+    place.expect(&["get", "a.heap", "total"], 0, "55\n");
+    let (info, _) = texts(&place.run(&["info", "a.heap"]));
+    assert_has(&info, &["1 wait in the journal"]);
+}
