@@ -6,7 +6,7 @@ use crate::vars::{self, FUNCTIONS, GLOBALS};
 use crate::{CannotOpen, HeapArgs, Out};
 use anyhow::Result;
 use clap::Args;
-use heap::{Cell, Durability, ErrorKind, Heap, Options, Report, Table, journal_path};
+use heap::{Cell, Durability, ErrorKind, Heap, Options, Report, Table, Verify, journal_path};
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,10 @@ pub struct CheckArgs {
     /// The old journal is kept as HEAP.journal.orphan
     #[arg(long)]
     pub discard_journal: bool,
-    /// With --discard-journal: how long to wait for a writer
+    /// If pages do not hold their sums, but all objects agree: take the bytes as they are from now on
+    #[arg(long, conflicts_with = "discard_journal")]
+    pub accept: bool,
+    /// With --discard-journal and --accept: how long to wait for a writer
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub lock_timeout: u64,
 }
@@ -28,12 +31,25 @@ pub fn run(args: &CheckArgs, out: &mut Out) -> Result<Exit> {
     let path = args.heap.heap.as_path();
     let options = Options {
         trust: args.heap.trust,
+        verify: Verify::Report,
         ..Options::snapshot()
     };
     let heap = match Heap::open(path, options) {
         Ok(heap) => heap,
         Err(error) if args.discard_journal && is_worth_discarding(&error) => {
-            writeln!(out, "{error}\n")?;
+            match error.kind() {
+                // Its text ends with the advice to do what is being done.
+                ErrorKind::JournalMissing { journal, .. } => {
+                    writeln!(out, "\"{journal}\" is missing.")?;
+                }
+                ErrorKind::JournalForeign { journal, .. } => {
+                    writeln!(
+                        out,
+                        "\"{journal}\" is another heap's, or no journal at all."
+                    )?;
+                }
+                _ => writeln!(out, "{error}")?,
+            }
             return discard(args, out);
         }
         Err(error) => {
@@ -53,8 +69,20 @@ pub fn run(args: &CheckArgs, out: &mut Out) -> Result<Exit> {
         }
         return Ok(Exit::Ok);
     }
+    let only_pages = report.problem_count == report.unsound_pages;
+    if only_pages && args.accept {
+        drop(heap);
+        return accept(args, out);
+    }
     print_readable(&heap, out)?;
     let shown = path.display();
+    if only_pages {
+        writeln!(
+            out,
+            "\nAll objects agree, so what changed is a value, a text, or unused space (or {shown}.sums itself). \
+             If you take the bytes as they are, say \"perdure check --accept {shown}\"; but first:"
+        )?;
+    }
     writeln!(
         out,
         "\nWhat to do next: put a copy of {shown} and of its journal, made together, back in place; or, without one, save what is \
@@ -212,13 +240,36 @@ fn explain(path: &Path, error: &heap::Error, out: &mut Out) -> Result<()> {
     Ok(())
 }
 
+/// Notes the sums of all pages anew.
+fn accept(args: &CheckArgs, out: &mut Out) -> Result<Exit> {
+    let options = Options {
+        create: false,
+        trust: args.heap.trust,
+        verify: Verify::No,
+        lock_timeout: Duration::from_secs(args.lock_timeout),
+        ..Options::writer()
+    };
+    let mut heap = Heap::open(&args.heap.heap, options).map_err(CannotOpen)?;
+    let done = heap.reseal().map_err(CannotOpen)?;
+    heap.close(Durability::Durable).map_err(CannotOpen)?;
+    if !done {
+        writeln!(
+            out,
+            "A reader keeps an earlier commit: nothing was changed. Try again when it has ended."
+        )?;
+        return Ok(Exit::Negative);
+    }
+    writeln!(out, "The bytes are taken as they are from now on.")?;
+    Ok(Exit::Ok)
+}
+
 /// Opens the heap without its journal, and keeps that state if it is sound.
 fn discard(args: &CheckArgs, out: &mut Out) -> Result<Exit> {
     let path = args.heap.heap.as_path();
     let journal = journal_path(path);
     writeln!(
         out,
-        "Going on without the journal: commits that only the journal had are given up. If {0} is there, it is kept as {0}.orphan.",
+        "Going on without the journal: commits that only the journal had are given up. If there is a {0}, it is kept as {0}.orphan.",
         journal.display()
     )?;
     out.flush()?;
@@ -227,6 +278,7 @@ fn discard(args: &CheckArgs, out: &mut Out) -> Result<Exit> {
         trust: args.heap.trust,
         discard_journal: true,
         lock_timeout: Duration::from_secs(args.lock_timeout),
+        verify: Verify::No,
         ..Options::writer()
     };
     let mut heap = match Heap::open(path, options) {

@@ -13,9 +13,8 @@ use std::io::Write;
 pub struct GetArgs {
     #[command(flatten)]
     pub heap: HeapArgs,
-    /// What to print: 'total', 'freq["river"]', 'm["a","b"]', the name of an array (all its elements, KEY<TAB>VALUE, in
-    /// order of insertion) or of a function (its text)
-    #[arg(verbatim_doc_comment)]
+    /// What to print: 'total', 'freq["river"]', 'm["a","b"]'; the name of an array prints all its elements, a key, a tab and
+    /// a value a line, in order of insertion; that of a function its text
     pub expression: String,
     /// Print strings as they are, without quotes and escapes
     #[arg(long)]
@@ -24,7 +23,7 @@ pub struct GetArgs {
 
 pub fn run(args: &GetArgs, out: &mut Out) -> Result<Exit> {
     let wanted = expression::parse(&args.expression)?;
-    let heap = crate::open(&args.heap.heap, args.heap.trust)?;
+    let heap = crate::open(&args.heap.heap, args.heap.trust, heap::Verify::Small)?;
     let shown = args.heap.heap.display().to_string();
     if let Some(slot) = find(&heap, &wanted, &shown)? {
         match heap.cell(slot)? {

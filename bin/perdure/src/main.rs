@@ -17,7 +17,7 @@ mod vars;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use exit::Exit;
-use heap::{ErrorKind, Heap, Options};
+use heap::{ErrorKind, Heap, Options, Verify};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ use std::process::ExitCode;
     arg_required_else_help = true,
     after_help = "Exit status: 0 done; 1 there is no such variable or element, or damage was found; \
                   2 wrong usage; 3 a file could not be opened, made or written.\n\n\
-                  A heap is two files: HEAP and HEAP.journal. Move and copy them together."
+                  A heap is three files: HEAP, HEAP.journal and HEAP.sums. Move and copy them together."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -41,16 +41,34 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Make an empty heap
+    #[command(
+        after_help = "pmawk makes a heap by itself when --persist names a file that does not exist. \
+                            This is for one with a limit, or for making sure that there was none."
+    )]
     Create(create::CreateArgs),
-    /// Tell what there is to know about a heap file
+    /// Tell sizes, dates and commits of a heap
+    #[command(
+        after_help = "\"live data\" is what variables and functions take; the rest of \"size\" is free for new ones. \
+                            \"pending commits\" are safe in the journal, and wait there for a reader to end."
+    )]
     Info(info::InfoArgs),
     /// List variables and functions with their kinds, counts and bytes
+    #[command(
+        after_help = "Kinds: number, string, strnum (text from input, a number where it looks like one), uninitialized, \
+                            array, function. Count: elements of an array. Bytes: what it takes in the heap."
+    )]
     Vars(HeapArgs),
     /// Print a variable, an element, an array or a function
     Get(get::GetArgs),
     /// Look for damage, and say what can be saved
+    #[command(after_help = "Nothing is changed, unless an option says so. \
+                            Exit status: 0 no damage; 1 damage; 2 wrong usage; 3 the heap does not open.")]
     Check(check::CheckArgs),
-    /// Print everything as text
+    /// Print everything as text, one element a line
+    #[command(
+        after_help = "Functions, then variables, by name; elements in order of insertion. The lines are AWK statements, so \
+                            that \"diff\" compares two heaps; sort them first if only the order of insertion differs."
+    )]
     Dump(HeapArgs),
 }
 
@@ -80,7 +98,10 @@ impl std::error::Error for Negative {}
 pub type Out = BufWriter<io::StdoutLock<'static>>;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return explain_usage(&error),
+    };
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let done = run(cli.command, &mut out).and_then(|exit| {
         out.flush().map_err(anyhow::Error::from)?;
@@ -95,6 +116,20 @@ fn main() -> ExitCode {
             exit_of(&error).into()
         }
     }
+}
+
+/// Help and version, or what is wrong with the command line, said as all other errors are.
+fn explain_usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = error.print(); // a reader that went away wants no help
+        return Exit::Ok.into();
+    }
+    let text = error.to_string();
+    match text.strip_prefix("error: ") {
+        Some(what) => eprint!("perdure: {what}"),
+        None => eprint!("{text}"), // the help, for a command line without a command
+    }
+    Exit::Usage.into()
 }
 
 fn run(command: Command, out: &mut Out) -> Result<Exit> {
@@ -140,10 +175,11 @@ impl std::fmt::Display for CannotOpen {
 
 impl std::error::Error for CannotOpen {}
 
-/// A snapshot of the heap's last commit.
-pub fn open(path: &Path, trust: bool) -> Result<Heap> {
+/// A snapshot of the heap's last commit. `verify`: [`Verify::No`] for commands that help with a damaged heap.
+pub fn open(path: &Path, trust: bool, verify: Verify) -> Result<Heap> {
     let options = Options {
         trust,
+        verify,
         ..Options::snapshot()
     };
     Heap::open(path, options).map_err(|error| CannotOpen(error).into())

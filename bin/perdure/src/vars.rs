@@ -54,7 +54,7 @@ struct Row {
 }
 
 pub fn run(args: &HeapArgs, out: &mut Out) -> Result<Exit> {
-    let heap = crate::open(&args.heap, args.trust)?;
+    let heap = crate::open(&args.heap, args.trust, heap::Verify::Small)?;
     let mut rows = Vec::new();
     for (root, slot) in names(&heap, heap.roots()?)? {
         let Cell::Table(table) = heap.cell(slot)? else {

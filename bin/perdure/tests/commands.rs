@@ -286,7 +286,8 @@ fn check_finds_damage_and_says_what_can_be_saved() {
     assert_has(
         &out,
         &[
-            "1 problem",
+            "2 problem",
+            "a page does not hold its sum",
             "unknown tag 0x99",
             "freq: 3 of 4 elements, 1 damaged",
             "total: whole",
@@ -305,6 +306,44 @@ fn check_finds_damage_and_says_what_can_be_saved() {
         ],
     );
     assert_has(&err, &["damaged in 1 place"]);
+}
+
+#[test]
+fn a_value_that_changed_by_itself_is_found_and_can_be_accepted() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    make(&path);
+    let mut bytes = std::fs::read(&path).expect("readable");
+    let at = bytes
+        .windows(5)
+        .position(|w| w == b"seven")
+        .expect("inline");
+    bytes[at] = b'S';
+    std::fs::write(&path, bytes).expect("writable");
+    place.refuses(
+        &["vars", "a.heap"],
+        3,
+        &["does not hold its sum", "perdure check"],
+    );
+    let output = place.run(&["check", "a.heap"]);
+    let (out, _) = texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    assert_has(
+        &out,
+        &[
+            "1 problem",
+            "All objects agree",
+            "--accept",
+            "Nothing was changed",
+        ],
+    );
+    let output = place.run(&["check", "--accept", "a.heap"]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert_has(&out, &["taken as they are"]);
+    assert_eq!(place.run(&["vars", "a.heap"]).status.code(), Some(0));
+    let (out, _) = texts(&place.run(&["check", "a.heap"]));
+    assert_has(&out, &["no damage"]);
 }
 
 #[test]

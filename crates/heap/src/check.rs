@@ -35,6 +35,8 @@ pub struct Report {
     pub free_zones: u64,
     pub tables: u64,
     pub elements: u64,
+    /// Pages that did not hold their sums when the heap was opened with [`crate::Verify::Report`]; each is a problem too.
+    pub unsound_pages: u64,
 }
 
 impl Report {
@@ -113,6 +115,11 @@ impl Heap {
     /// Only those that are not about the heap's content.
     pub fn check(&self) -> Result<Report> {
         let mut report = Report::default();
+        for page in self.region.unsound_pages() {
+            let what = "a page does not hold its sum: its bytes changed without a commit";
+            report.add(page * region::PAGE_BYTES, what);
+            report.unsound_pages += 1;
+        }
         let mut blocks = Vec::new();
         let walked = walk_blocks(&self.region, &mut |block| {
             blocks.push(block);

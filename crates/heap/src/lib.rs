@@ -29,7 +29,8 @@ mod zones;
 pub use cell::{Cell, Slot};
 pub use check::{Problem, Report};
 pub use region::{
-    Access, CommitStats, Durability, Error, ErrorKind, Facts, Options, Result, journal_path,
+    Access, CommitStats, Durability, Error, ErrorKind, Facts, Options, Result, Verify,
+    journal_path, sums_path,
 };
 pub use table::Table;
 pub use walk::Element;
@@ -236,6 +237,14 @@ impl Heap {
     /// As [`Region::abort`].
     pub fn abort(&mut self) -> Result<()> {
         self.region.abort()
+    }
+
+    /// Takes the bytes of the last commit as they are: notes the sum of every page anew. See [`Region::reseal`].
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn reseal(&mut self) -> Result<bool> {
+        self.region.reseal()
     }
 
     /// Gives the heap up; what was not committed is forgotten. Free space that is worth it goes back to the file system.

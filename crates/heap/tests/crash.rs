@@ -15,8 +15,7 @@ const RESERVE: u64 = 1 << 26;
 
 fn open(machine: &Machine, boot: u64) -> heap::Result<Heap> {
     Heap::on(Region::open_on(
-        machine.file(0),
-        machine.file(1),
+        [machine.file(0), machine.file(1), machine.file(2)],
         Access::Writer,
         [boot as u8; 16],
         RESERVE,
@@ -80,7 +79,7 @@ fn change(heap: &mut Heap, rng: &mut Rng) -> heap::Result<()> {
 
 impl Subject for Tables {
     fn blank(&self) -> Vec<Vec<u8>> {
-        let machine = Machine::new(vec![Vec::new(), Vec::new()], 0);
+        let machine = Machine::new(vec![Vec::new(); 3], 0);
         Region::format_on(&mut *machine.file(0), &mut *machine.file(1), [9; 16], 0).unwrap();
         let mut heap = open(&machine, 1).unwrap();
         heap.root("a").unwrap();

@@ -12,12 +12,13 @@ use crate::error::{Error, ErrorKind};
 use crate::journal::{self, Contents, Frame, Tail};
 use crate::layout::{
     FRAME_HEADER_BYTES, FRAMES_START, NOTE_BYTES, NOTE_OFFSET, Note, PAGE_BYTES,
-    SUPERBLOCK_OFFSETS, Superblock, salt,
+    SUPERBLOCK_OFFSETS, Superblock, page_sum, salt,
 };
 use crate::lock::Locks;
 use crate::map::Map;
 use crate::open::{OPENING_LIMIT, read_superblock};
 use crate::storage::Storage;
+use crate::sums::Sums;
 use crate::{Durability, Region, Result};
 use std::collections::BTreeMap;
 use std::io;
@@ -60,6 +61,9 @@ pub(crate) struct Backing {
     pub(crate) path: PathBuf,
     pub(crate) heap: Box<dyn Storage>,
     pub(crate) journal: Box<dyn Storage>,
+    pub(crate) sums: Sums,
+    /// Pages that did not hold their sums when the heap was opened with [`crate::Verify::Report`].
+    pub(crate) unsound_pages: Vec<u64>,
     pub(crate) locks: Locks,
     pub(crate) writer: bool,
     pub(crate) superblock: Superblock,
@@ -258,18 +262,18 @@ impl Backing {
             new_end: self.tail.end,
             time_s: self.time_s,
             runs: &[],
-            fresh: &[],
+            page_sums: &[],
+            fresh_sums: &[],
         };
-        self.append(&contents, 4096, |_| &[], stats)?;
+        self.append(&contents, |_| &[], stats)?;
         self.flush(stats)
     }
 
-    /// Appends a frame of at most `bytes_max` bytes. Once this returns, the commit has happened; what can still fail is
+    /// Appends a frame. Once this returns, the commit has happened; what can still fail is
     /// its way to the medium.
     fn append<'m>(
         &mut self,
         contents: &Contents<'_>,
-        bytes_max: u64,
         line: impl Fn(&Range<u64>) -> &'m [u8],
         stats: &mut CommitStats,
     ) -> Result<()> {
@@ -284,7 +288,7 @@ impl Backing {
             self.superblock_suspect = false;
         }
         let appended = self
-            .reserve_journal(bytes_max)
+            .reserve_journal(contents.stored_bytes())
             .and_then(|()| journal::append(&mut *self.journal, self.tail, contents, line));
         match appended {
             Ok((tail, bytes)) => {
@@ -370,7 +374,7 @@ impl Backing {
     }
 
     /// Flushes the heap file, advances the superblock and recycles the journal (rule 3). All must be applied.
-    fn checkpoint(&mut self, stats: &mut CommitStats) -> Result<()> {
+    fn checkpoint(&mut self, sums: &BTreeMap<u64, u64>, stats: &mut CommitStats) -> Result<()> {
         debug_assert!(self.applied_seq == self.tail.seq && self.pending.is_empty());
         self.sync_heap(stats)?;
         let next = Superblock {
@@ -379,6 +383,9 @@ impl Backing {
             end: self.tail.end,
             ..self.superblock.clone()
         };
+        let updated = self.sums.update(sums, &next);
+        stats.flushes += 1;
+        self.poison_on_error("write the sums of its pages", updated)?;
         let bytes = next.encode();
         let first = (next.generation % 2) as usize;
         stats.flushes += 1;
@@ -488,7 +495,12 @@ impl Region {
                 .map_err(|e| backing.io("write fresh space", e))?;
             at += chunk.len() as u64;
         }
-        let sums = journal::fresh_checksums(fresh);
+        let fresh_sums = journal::page_sums(fresh);
+        let page_sum = |page: &DirtyPage| {
+            let start = page.page * PAGE_BYTES;
+            page_sum(self.map.slice(start, start + PAGE_BYTES))
+        };
+        let page_sums: Vec<u64> = dirty.iter().map(page_sum).collect();
 
         let contents = Contents {
             generation: backing.superblock.generation,
@@ -496,17 +508,11 @@ impl Region {
             new_end: self.end,
             time_s: (backing.now_s)(),
             runs: &runs,
-            fresh: &sums,
+            page_sums: &page_sums,
+            fresh_sums: &fresh_sums,
         };
         let map = &self.map;
-        let frame_bytes_max =
-            4096 + stats.lines * 64 + runs.len() as u64 * 16 + sums.len() as u64 * 8;
-        backing.append(
-            &contents,
-            frame_bytes_max,
-            |run| map.slice(run.start, run.end),
-            &mut stats,
-        )?;
+        backing.append(&contents, |run| map.slice(run.start, run.end), &mut stats)?;
         stats.seq = backing.tail.seq;
         if !fresh.is_empty() {
             backing.fresh_seqs.push(stats.seq);
@@ -573,6 +579,24 @@ impl Region {
         Ok(backing.apply(&self.map, &mut stats)? && backing.checkpoint_if_unread(&mut stats)?)
     }
 
+    /// Takes the bytes of the last commit as they are, whatever the sums said: checkpoints, and notes the sum of every page
+    /// anew. Costs reading the heap. Returns whether it was possible, as [`Region::checkpoint`].
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn reseal(&mut self) -> Result<bool> {
+        if !self.checkpoint()? {
+            return Ok(false);
+        }
+        let Some(backing) = &mut self.backing else {
+            return Ok(false);
+        };
+        let first = crate::DATA_START;
+        let pages = journal::page_sums(self.map.slice(first, self.end));
+        let sums: BTreeMap<u64, u64> = (first / PAGE_BYTES..).zip(pages).collect();
+        backing.checkpoint_with(&sums, &mut CommitStats::default())
+    }
+
     /// Gives the medium's space of `[offset, offset + len)` back; its content is zeros or garbage afterwards. Only for
     /// space that is free in the last commit too. Returns whether it was done: not while any reader pins a commit.
     ///
@@ -597,7 +621,10 @@ impl Region {
         {
             return Ok(false);
         }
-        let discarded = backing.heap.discard(offset, len);
+        let discarded = backing
+            .sums
+            .forget(offset / PAGE_BYTES, len / PAGE_BYTES)
+            .and_then(|()| backing.heap.discard(offset, len));
         backing
             .locks
             .end_apply()
@@ -674,6 +701,20 @@ impl Region {
 impl Backing {
     /// [`Backing::checkpoint`], unless a reader is just opening or needs the journal.
     fn checkpoint_if_unread(&mut self, stats: &mut CommitStats) -> Result<bool> {
+        let sums = self
+            .collect_sums()
+            .map_err(|e| self.io("read its journal", e))?;
+        if sums.is_none() {
+            self.sums.distrust(); // applied frames are damaged: what they changed is not known any more
+        }
+        self.checkpoint_with(&sums.unwrap_or_default(), stats)
+    }
+
+    fn checkpoint_with(
+        &mut self,
+        sums: &BTreeMap<u64, u64>,
+        stats: &mut CommitStats,
+    ) -> Result<bool> {
         if !self
             .locks
             .begin_apply(self.tail.seq)
@@ -681,7 +722,7 @@ impl Backing {
         {
             return Ok(false);
         }
-        let done = self.checkpoint(stats);
+        let done = self.checkpoint(sums, stats);
         self.locks.end_apply().map_err(|e| self.io("unlock", e))?;
         done.map(|()| true)
     }
@@ -749,35 +790,52 @@ fn restore(
 impl Backing {
     /// Copies the lines of committed frames that the heap file does not hold yet into the pages that `wanted` names.
     fn replay_pending(&self, map: &mut Map, wanted: impl Fn(u64) -> bool) -> io::Result<()> {
-        let generation = self.superblock.generation;
-        let mut tail = Tail {
-            offset: FRAMES_START,
-            chain: salt(&self.superblock.uuid, generation),
-            seq: self.superblock.seq,
-            end: self.superblock.end,
-        };
-        while tail.offset < self.tail.offset {
-            let frame = journal::next(&*self.journal, self.journal_len, tail, generation)?
-                .ok_or_else(|| {
-                    io::Error::other("a frame of the journal that was valid is not any more")
-                })?;
-            tail = Tail::behind(&frame);
-            if frame.header.seq <= self.applied_seq {
-                continue;
-            }
-            let runs = journal::runs(&*self.journal, &frame)?.map_err(io::Error::other)?;
-            for (run, at) in runs {
-                let mut start = run.start;
-                while start < run.end {
-                    let end = run.end.min((start / PAGE_BYTES + 1) * PAGE_BYTES);
-                    if wanted(start / PAGE_BYTES) {
-                        self.journal
-                            .read_at(map.slice_mut(start, end), at + (start - run.start))?;
-                    }
-                    start = end;
+        let whole = journal::for_each_frame(
+            &*self.journal,
+            self.journal_len,
+            &self.superblock,
+            self.tail.offset,
+            |frame, runs| {
+                if frame.header.seq <= self.applied_seq {
+                    return Ok(());
                 }
-            }
+                for (run, at) in runs
+                    .iter()
+                    .filter(|(run, _)| wanted(run.start / PAGE_BYTES))
+                {
+                    self.journal
+                        .read_at(map.slice_mut(run.start, run.end), *at)?;
+                }
+                Ok(())
+            },
+        )?;
+        if !whole {
+            return Err(io::Error::other(
+                "a frame of the journal that was valid is not any more",
+            ));
         }
         Ok(())
+    }
+
+    /// What the frames since the checkpoint say of the pages that they touched; none if not all can be read.
+    fn collect_sums(&self) -> io::Result<Option<BTreeMap<u64, u64>>> {
+        let mut sums = BTreeMap::new();
+        let whole = journal::for_each_frame(
+            &*self.journal,
+            self.journal_len,
+            &self.superblock,
+            self.tail.offset,
+            |frame, runs| journal::collect_sums(&*self.journal, frame, &runs, &mut sums),
+        )?;
+        Ok(whole.then_some(sums))
+    }
+
+    /// The pages of a working copy just opened that do not have the sums that they should have.
+    pub(crate) fn find_unsound_pages(&self, map: &Map) -> io::Result<Vec<u64>> {
+        let Some(sums) = self.collect_sums()? else {
+            return Ok(Vec::new());
+        };
+        let pages = crate::DATA_START / PAGE_BYTES..self.tail.end / PAGE_BYTES;
+        self.sums.unsound_pages(map, pages.start, pages.end, &sums)
     }
 }

@@ -5,10 +5,11 @@
 //! with the generation's salt), holds. Nothing else says that a commit happened.
 
 use crate::layout::{
-    self, FRAME_HEADER_BYTES, FRAME_MAGIC, FRESH_CHUNK_BYTES, PAGE_BYTES, RUN_BYTES, SECTOR_BYTES,
-    SEED_FRESH, frame as at, get_u32, get_u64, put_u32, put_u64,
+    self, FRAME_HEADER_BYTES, FRAME_MAGIC, PAGE_BYTES, RUN_BYTES, SECTOR_BYTES, SUM_BYTES,
+    Superblock, frame as at, get_u32, get_u64, put_u32, put_u64,
 };
 use crate::storage::Storage;
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3;
@@ -29,6 +30,7 @@ pub(crate) struct Header {
     pub(crate) time_s: u64,
     pub(crate) chain: u64,
     pub(crate) fresh_count: u32,
+    pub(crate) page_count: u32,
 }
 
 impl Header {
@@ -46,6 +48,7 @@ impl Header {
         put_u64(&mut bytes, at::TIME_S, self.time_s);
         put_u64(&mut bytes, at::CHAIN, self.chain);
         put_u32(&mut bytes, at::FRESH_COUNT, self.fresh_count);
+        put_u32(&mut bytes, at::PAGE_COUNT, self.page_count);
         bytes
     }
 
@@ -61,6 +64,7 @@ impl Header {
             time_s: get_u64(bytes, at::TIME_S),
             chain: get_u64(bytes, at::CHAIN),
             fresh_count: get_u32(bytes, at::FRESH_COUNT),
+            page_count: get_u32(bytes, at::PAGE_COUNT),
         })
     }
 
@@ -69,12 +73,17 @@ impl Header {
         (FRAME_HEADER_BYTES as u64 + self.payload_bytes).next_multiple_of(SECTOR_BYTES)
     }
 
-    fn fresh_table(&self) -> u64 {
+    /// Where the sums of changed pages start; those of fresh pages follow.
+    fn sum_table(&self) -> u64 {
         FRAME_HEADER_BYTES as u64 + u64::from(self.run_count) * RUN_BYTES as u64
     }
 
+    fn sum_count(&self) -> u64 {
+        u64::from(self.page_count) + u64::from(self.fresh_count)
+    }
+
     fn lines_start(&self) -> u64 {
-        self.fresh_table() + u64::from(self.fresh_count) * 8
+        self.sum_table() + self.sum_count() * SUM_BYTES as u64
     }
 }
 
@@ -105,11 +114,11 @@ pub(crate) struct Tail {
     pub(crate) end: u64,
 }
 
-/// Checksums of `bytes`, fresh space, in chunks.
-pub(crate) fn fresh_checksums(bytes: &[u8]) -> Vec<u64> {
+/// The sum of each page of `bytes`.
+pub(crate) fn page_sums(bytes: &[u8]) -> Vec<u64> {
     bytes
-        .chunks(FRESH_CHUNK_BYTES as usize)
-        .map(|chunk| layout::checksum(chunk, SEED_FRESH))
+        .chunks(PAGE_BYTES as usize)
+        .map(layout::page_sum)
         .collect()
 }
 
@@ -121,7 +130,24 @@ pub(crate) struct Contents<'a> {
     pub(crate) time_s: u64,
     /// Changed lines: ascending, multiples of a line.
     pub(crate) runs: &'a [Range<u64>],
-    pub(crate) fresh: &'a [u64],
+    /// The sum of each page that has runs, in their order.
+    pub(crate) page_sums: &'a [u64],
+    /// The sum of each page of fresh space.
+    pub(crate) fresh_sums: &'a [u64],
+}
+
+impl Contents<'_> {
+    fn payload_bytes(&self) -> u64 {
+        let tables = self.runs.len() * RUN_BYTES
+            + (self.page_sums.len() + self.fresh_sums.len()) * SUM_BYTES;
+        let lines: u64 = self.runs.iter().map(|run| run.end - run.start).sum();
+        tables as u64 + lines
+    }
+
+    /// Bytes that the frame will take in the journal.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        (FRAME_HEADER_BYTES as u64 + self.payload_bytes()).next_multiple_of(SECTOR_BYTES)
+    }
 }
 
 /// Appends a frame behind `tail` and returns the new tail and the bytes written. `line` gives the content of a run.
@@ -134,7 +160,6 @@ pub(crate) fn append<'m>(
     contents: &Contents<'_>,
     line: impl Fn(&Range<u64>) -> &'m [u8],
 ) -> io::Result<(Tail, u64)> {
-    let run_bytes: u64 = contents.runs.iter().map(|run| run.end - run.start).sum();
     let run_count = u32::try_from(contents.runs.len())
         .map_err(|_| io::Error::other("too many changed lines in one commit"))?;
     let header = Header {
@@ -142,15 +167,14 @@ pub(crate) fn append<'m>(
         seq: tail.seq + 1,
         generation: contents.generation,
         durable_seq: contents.durable_seq,
-        payload_bytes: u64::from(run_count) * RUN_BYTES as u64
-            + contents.fresh.len() as u64 * 8
-            + run_bytes,
+        payload_bytes: contents.payload_bytes(),
         old_end: tail.end,
         new_end: contents.new_end,
         time_s: contents.time_s,
         chain: tail.chain,
-        fresh_count: u32::try_from(contents.fresh.len())
+        fresh_count: u32::try_from(contents.fresh_sums.len())
             .map_err(|_| io::Error::other("too much fresh space in one commit"))?,
+        page_count: contents.page_sums.len() as u32, // at most the runs
     };
     let mut out = ChunkedWriter::new(journal, tail.offset, tail.chain);
     for run in contents.runs {
@@ -159,7 +183,7 @@ pub(crate) fn append<'m>(
         put_u64(&mut entry, 8, run.end - run.start);
         out.push(&entry)?;
     }
-    for sum in contents.fresh {
+    for sum in contents.page_sums.iter().chain(contents.fresh_sums) {
         out.push(&sum.to_le_bytes())?;
     }
     for run in contents.runs {
@@ -273,7 +297,83 @@ pub(crate) fn next(
     }))
 }
 
+/// Follows the chain from the checkpoint `superblock` to the journal's offset `end`. False if it breaks before: a frame
+/// that was valid is not any more.
+pub(crate) fn for_each_frame(
+    journal: &dyn Storage,
+    journal_len: u64,
+    superblock: &Superblock,
+    end: u64,
+    mut visit: impl FnMut(&Frame, Runs) -> io::Result<()>,
+) -> io::Result<bool> {
+    let mut tail = Tail::of(superblock);
+    while tail.offset < end {
+        let Some(frame) = next(journal, journal_len, tail, superblock.generation)? else {
+            return Ok(false);
+        };
+        let Ok(runs) = runs(journal, &frame)? else {
+            return Ok(false);
+        };
+        tail = Tail::behind(&frame);
+        visit(&frame, runs)?;
+    }
+    Ok(true)
+}
+
+/// Whether the journal holds, somewhere behind `tail`, a whole frame of this generation which testifies that the commit
+/// after `tail` was durable: then the frame of that commit was there and is damaged, not torn by a crash.
+pub(crate) fn is_missing_a_frame(
+    journal: &dyn Storage,
+    journal_len: u64,
+    tail: Tail,
+    generation: u64,
+) -> io::Result<bool> {
+    let mut candidates = Vec::new();
+    let mut at = tail.offset;
+    for_each_chunk(
+        journal,
+        tail.offset,
+        journal_len.saturating_sub(tail.offset),
+        |chunk| {
+            for sector in chunk.chunks(SECTOR_BYTES as usize) {
+                let head = sector
+                    .first_chunk::<FRAME_HEADER_BYTES>()
+                    .and_then(Header::decode);
+                let testifies = |h: &Header| {
+                    h.generation == generation && h.durable_seq > tail.seq && h.seq > h.durable_seq
+                };
+                if let Some(header) = head.filter(testifies) {
+                    candidates.push((at, header));
+                }
+                at += SECTOR_BYTES;
+            }
+        },
+    )?;
+    for (offset, header) in candidates {
+        let before = Tail {
+            offset,
+            chain: header.chain,
+            seq: header.seq - 1,
+            end: header.old_end,
+        };
+        if next(journal, journal_len, before, generation)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 impl Tail {
+    /// At the start of the journal of a checkpoint.
+    pub(crate) fn of(superblock: &Superblock) -> Tail {
+        Tail {
+            offset: layout::FRAMES_START,
+            chain: layout::salt(&superblock.uuid, superblock.generation),
+            seq: superblock.seq,
+            end: superblock.end,
+        }
+    }
+
     /// Behind `frame`.
     pub(crate) fn behind(frame: &Frame) -> Tail {
         Tail {
@@ -317,15 +417,15 @@ pub(crate) fn runs(journal: &dyn Storage, frame: &Frame) -> io::Result<Result<Ru
     let ends_fit = header.old_end <= header.new_end
         && header.new_end.is_multiple_of(PAGE_BYTES)
         && header.new_end <= layout::RESERVE_BYTES_MAX
-        && u64::from(header.fresh_count)
-            == (header.new_end - header.old_end).div_ceil(FRESH_CHUNK_BYTES);
+        && header.old_end.is_multiple_of(PAGE_BYTES)
+        && u64::from(header.fresh_count) == (header.new_end - header.old_end) / PAGE_BYTES;
     if !table_fits || !ends_fit {
         return Ok(Err(FRAME_OUT_OF_BOUNDS));
     }
     let mut table = vec![0; header.run_count as usize * RUN_BYTES];
     journal.read_at(&mut table, frame.offset + FRAME_HEADER_BYTES as u64)?;
     let mut line_at = header.lines_start();
-    let mut found = Vec::with_capacity(header.run_count as usize);
+    let mut found: Runs = Vec::with_capacity(header.run_count as usize);
     for entry in table.chunks_exact(RUN_BYTES) {
         let (start, len) = (get_u64(entry, 0), get_u64(entry, 8));
         let inside = start >= layout::DATA_START
@@ -334,6 +434,7 @@ pub(crate) fn runs(journal: &dyn Storage, frame: &Frame) -> io::Result<Result<Ru
             && start
                 .checked_add(len)
                 .is_some_and(|end| end <= header.old_end)
+            && start / PAGE_BYTES == (start + len).saturating_sub(1) / PAGE_BYTES
             && line_at + len <= FRAME_HEADER_BYTES as u64 + header.payload_bytes;
         if !inside {
             return Ok(Err(FRAME_OUT_OF_BOUNDS));
@@ -341,7 +442,39 @@ pub(crate) fn runs(journal: &dyn Storage, frame: &Frame) -> io::Result<Result<Ru
         found.push((start..start + len, frame.offset + line_at));
         line_at += len;
     }
+    if pages_of(&found).count() as u64 != u64::from(header.page_count) {
+        return Ok(Err(FRAME_OUT_OF_BOUNDS));
+    }
     Ok(Ok(found))
+}
+
+/// The pages that have runs, in their order, each once.
+fn pages_of(runs: &Runs) -> impl Iterator<Item = u64> {
+    let mut before = None;
+    runs.iter().filter_map(move |(run, _)| {
+        let page = run.start / PAGE_BYTES;
+        (before.replace(page) != Some(page)).then_some(page)
+    })
+}
+
+/// Notes in `sums` what a frame, whose `runs` were found good, says of the pages that it changed or made.
+pub(crate) fn collect_sums(
+    journal: &dyn Storage,
+    frame: &Frame,
+    runs: &Runs,
+    sums: &mut BTreeMap<u64, u64>,
+) -> io::Result<()> {
+    let header = &frame.header;
+    let mut table = vec![0; header.sum_count() as usize * SUM_BYTES];
+    journal.read_at(&mut table, frame.offset + header.sum_table())?;
+    let fresh = header.old_end / PAGE_BYTES..header.new_end / PAGE_BYTES;
+    for (page, sum) in pages_of(runs)
+        .chain(fresh)
+        .zip(table.chunks_exact(SUM_BYTES))
+    {
+        sums.insert(page, get_u64(sum, 0));
+    }
+    Ok(())
 }
 
 /// Whether the fresh space that `frame` names has arrived in the heap file.
@@ -351,19 +484,23 @@ pub(crate) fn fresh_has_arrived(
     frame: &Frame,
 ) -> io::Result<bool> {
     let header = &frame.header;
-    let mut table = vec![0; header.fresh_count as usize * 8];
-    journal.read_at(&mut table, frame.offset + header.fresh_table())?;
     if heap.len()? < header.new_end {
         return Ok(false);
     }
-    let mut chunk = vec![0; FRESH_CHUNK_BYTES.min(header.new_end - header.old_end) as usize];
-    for (i, sum) in table.chunks_exact(8).enumerate() {
-        let start = header.old_end + i as u64 * FRESH_CHUNK_BYTES;
-        let bytes = &mut chunk[..(header.new_end - start).min(FRESH_CHUNK_BYTES) as usize];
-        heap.read_at(bytes, start)?;
-        if layout::checksum(bytes, SEED_FRESH) != get_u64(sum, 0) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let mut table = vec![0; header.fresh_count as usize * SUM_BYTES];
+    let fresh_table = header.sum_table() + u64::from(header.page_count) * SUM_BYTES as u64;
+    journal.read_at(&mut table, frame.offset + fresh_table)?;
+    let mut sums = table.chunks_exact(SUM_BYTES).map(|sum| get_u64(sum, 0));
+    let mut arrived = true;
+    for_each_chunk(
+        heap,
+        header.old_end,
+        header.new_end - header.old_end,
+        |chunk| {
+            for page in chunk.chunks(PAGE_BYTES as usize) {
+                arrived &= sums.next() == Some(layout::page_sum(page));
+            }
+        },
+    )?;
+    Ok(arrived)
 }

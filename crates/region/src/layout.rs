@@ -40,7 +40,7 @@ pub const FORMAT_VERSION: u32 = 1;
 pub const SEED_SUPERBLOCK: u64 = 0x5065_7264_7572_6553;
 pub const SEED_JOURNAL: u64 = 0x5065_7264_7572_654A;
 pub const SEED_SALT: u64 = 0x5065_7264_7572_6543;
-pub const SEED_FRESH: u64 = 0x5065_7264_7572_6546;
+pub const SEED_PAGE: u64 = 0x5065_7264_7572_6546;
 
 /// Superblock: offset of each copy, then the fields of one.
 pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 4096];
@@ -102,14 +102,29 @@ pub mod frame {
     pub const NEW_END: usize = 48; // 8  end after it
     pub const TIME_S: usize = 56; // 8  seconds since 1970, for people
     pub const CHAIN: usize = 64; // 8  checksum of the frame before, or the generation's salt
-    pub const FRESH_COUNT: usize = 72; // 4  checksums of fresh chunks
-    pub const RESERVED: usize = 76; // 12 zero
+    pub const FRESH_COUNT: usize = 72; // 4  pages of fresh space, each with its sum
+    pub const PAGE_COUNT: usize = 76; // 4  changed pages, each with its sum
+    pub const RESERVED: usize = 80; // 8  zero
     pub const CHECKSUM: usize = 88; // 8  XXH3-64 of header 0..88 and payload, seeded with CHAIN
 }
 /// A run in a frame's payload: offset (8), length in bytes (8); both multiples of a line.
 pub const RUN_BYTES: usize = 16;
-/// Fresh space is checksummed in chunks of this many bytes, counted from OLD_END.
-pub const FRESH_CHUNK_BYTES: u64 = 1 << 20;
+/// Sums of pages: 8 bytes each, in frames and in the sums file; 0 is "not known".
+pub const SUM_BYTES: usize = 8;
+
+/// `HEAP.sums`: a header, then the sum of each page of the heap file as of the checkpoint, by page number.
+pub const SUMS_HEADER_BYTES: usize = 56;
+pub const SUMS_MAGIC: [u8; 8] = *b"PerdureS";
+pub const SUMS_START: u64 = 4096;
+pub mod sums_header {
+    pub const MAGIC: usize = 0; // 8  "PerdureS"
+    pub const VERSION: usize = 8; // 4  FORMAT_VERSION
+    pub const FLAGS: usize = 12; // 4  0
+    pub const UUID: usize = 16; // 16 the heap that it belongs to
+    pub const GENERATION: usize = 32; // 8  of the superblock that it was written for
+    pub const RESERVED: usize = 40; // 8  zero
+    pub const CHECKSUM: usize = 48; // 8  XXH3-64 of bytes 0..48, SEED_JOURNAL
+}
 
 const _: () = {
     assert!(
@@ -118,6 +133,7 @@ const _: () = {
     assert!(journal_header::CHECKSUM + 8 == JOURNAL_HEADER_BYTES);
     assert!(note::CHECKSUM + 8 == NOTE_BYTES && NOTE_BYTES as u64 <= SECTOR_BYTES);
     assert!(frame::CHECKSUM + 8 == FRAME_HEADER_BYTES);
+    assert!(sums_header::CHECKSUM + 8 == SUMS_HEADER_BYTES);
     assert!(PAGE_LINES == 64);
     assert!(DATA_START.is_multiple_of(PAGE_BYTES) && FRAMES_START.is_multiple_of(SECTOR_BYTES));
     assert!(SUPERBLOCK_OFFSETS[1] + PAGE_BYTES == DATA_START);
@@ -150,6 +166,11 @@ pub fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
 /// The checksum of the whole format.
 pub fn checksum(bytes: &[u8], seed: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, seed)
+}
+
+/// The sum of one page's bytes; never 0.
+pub fn page_sum(page: &[u8]) -> u64 {
+    checksum(page, SEED_PAGE).max(1)
 }
 
 /// What the first frame of `generation` is chained to: frames of other generations and other heaps never fit.
@@ -258,6 +279,19 @@ pub fn encode_journal_header(uuid: &[u8; 16]) -> [u8; JOURNAL_HEADER_BYTES] {
     bytes[at::MAGIC..at::MAGIC + 8].copy_from_slice(&JOURNAL_MAGIC);
     put_u32(&mut bytes, at::VERSION, FORMAT_VERSION);
     bytes[at::UUID..at::UUID + 16].copy_from_slice(uuid);
+    let sum = checksum(&bytes[..at::CHECKSUM], SEED_JOURNAL);
+    put_u64(&mut bytes, at::CHECKSUM, sum);
+    bytes
+}
+
+/// The sums file's header for the heap `uuid` as of the checkpoint `generation`.
+pub fn encode_sums_header(uuid: &[u8; 16], generation: u64) -> [u8; SUMS_HEADER_BYTES] {
+    use sums_header as at;
+    let mut bytes = [0; SUMS_HEADER_BYTES];
+    bytes[at::MAGIC..at::MAGIC + 8].copy_from_slice(&SUMS_MAGIC);
+    put_u32(&mut bytes, at::VERSION, FORMAT_VERSION);
+    bytes[at::UUID..at::UUID + 16].copy_from_slice(uuid);
+    put_u64(&mut bytes, at::GENERATION, generation);
     let sum = checksum(&bytes[..at::CHECKSUM], SEED_JOURNAL);
     put_u64(&mut bytes, at::CHECKSUM, sum);
     bytes

@@ -21,11 +21,12 @@ mod map;
 mod open;
 mod read;
 pub mod storage;
+mod sums;
 
 pub use commit::CommitStats;
 pub use error::{Error, ErrorKind};
 pub use layout::{DATA_START, LINE_BYTES, PAGE_BYTES};
-pub use open::{Access, Facts, Options, journal_path};
+pub use open::{Access, Facts, Options, Verify, journal_path, sums_path};
 pub use storage::Storage;
 
 /// The result of every operation that may fail here.

@@ -14,8 +14,7 @@ const UUID: [u8; 16] = [7; 16];
 
 fn open(machine: &Machine, boot: u64) -> region::Result<Region> {
     Region::open_on(
-        machine.file(0),
-        machine.file(1),
+        [machine.file(0), machine.file(1), machine.file(2)],
         Access::Writer,
         [boot as u8; 16],
         RESERVE,
@@ -48,7 +47,7 @@ fn scribble(region: &mut Region, rng: &mut Rng) -> region::Result<()> {
 
 impl Subject for Bytes {
     fn blank(&self) -> Vec<Vec<u8>> {
-        let machine = Machine::new(vec![Vec::new(), Vec::new()], 0);
+        let machine = Machine::new(vec![Vec::new(); 3], 0);
         Region::format_on(&mut *machine.file(0), &mut *machine.file(1), UUID, 0).unwrap();
         machine.live()
     }

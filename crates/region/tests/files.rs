@@ -237,6 +237,89 @@ fn every_byte_of_a_journal_may_be_changed_or_cut_off() {
     }
 }
 
+#[test]
+fn a_durable_frame_that_is_damaged_is_told_from_a_torn_one() {
+    let dir = folder();
+    let path = dir.path().join("d.heap");
+    let mut region = Region::open(&path, Options::writer()).expect("made");
+    let start = region.extend(2 * region::PAGE_BYTES).expect("room");
+    let mut states = Vec::new();
+    for n in 1..=6u64 {
+        region.put(start + n * 64, n).expect("in bounds");
+        region.commit(Durability::Durable).expect("committed");
+        states.push(state(&region));
+    }
+    region.close(Durability::Durable).expect("closed");
+    let journal = journal_path(&path);
+    let mut bytes = fs::read(&journal).expect("there");
+    // Another boot: nobody says any more that the frames are applied.
+    bytes[region::layout::NOTE_OFFSET as usize..][..region::layout::NOTE_BYTES].fill(0);
+    let frames = region::layout::FRAMES_START as usize;
+    for frame in 0..6 {
+        for at in [0, 8, 41, 90, 100, 104] {
+            let mut damaged = bytes.clone();
+            damaged[frames + frame * 512 + at] ^= 0x10;
+            fs::write(&journal, &damaged).expect("written");
+            match snapshot(&path) {
+                Err(error) => assert_has(&error.to_string(), &["d.heap", "damaged"]),
+                // Of the last two nobody testifies that they were durable: the last frame names the one before it.
+                Ok(region) => assert!(
+                    frame >= 5 && (state(&region) == states[4] || state(&region) == states[5]),
+                    "frame {frame}, byte {at}"
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_that_are_damaged_or_gone_never_change_what_is_read() {
+    let dir = folder();
+    let path = dir.path().join("s.heap");
+    let last = *make(&path, false).last().expect("some");
+    let mut region = Region::open(&path, Options::writer()).expect("opens");
+    assert!(region.checkpoint().expect("possible"));
+    drop(region);
+    let sums = region::sums_path(&path);
+    let bytes = fs::read(&sums).expect("there after a checkpoint");
+    assert!(bytes.len() > region::layout::SUMS_START as usize + 16);
+    let mut refused = 0;
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x20;
+        fs::write(&sums, &damaged).expect("written");
+        match snapshot(&path) {
+            Ok(region) => assert_eq!(state(&region), last, "byte {at}"),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(
+        refused >= 8,
+        "the sums of the pages that are there are looked at"
+    );
+    // Taken as it is, the heap opens again.
+    let mut changed = bytes.clone();
+    changed[region::layout::SUMS_START as usize + 16] ^= 1;
+    fs::write(&sums, &changed).expect("written");
+    assert!(snapshot(&path).is_err());
+    let options = Options {
+        verify: region::Verify::No,
+        ..Options::writer()
+    };
+    let mut region = Region::open(&path, options).expect("opens unverified");
+    assert!(region.reseal().expect("possible"));
+    drop(region);
+    assert_eq!(state(&snapshot(&path).expect("resealed")), last);
+    // Without the file, and with another heap's, nothing is compared but what the journal knows.
+    fs::remove_file(&sums).expect("removed");
+    assert_eq!(state(&snapshot(&path).expect("without sums")), last);
+    fs::write(&sums, vec![7; 9000]).expect("written");
+    assert_eq!(
+        state(&snapshot(&path).expect("with garbage for sums")),
+        last
+    );
+}
+
 /// Changes `bytes` in up to three places, with values that are likely to do harm.
 fn forge(bytes: &mut [u8], rng: &mut Rng) {
     let values = [

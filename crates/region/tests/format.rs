@@ -1,6 +1,6 @@
 //! `docs/format.md` and the constants say the same.
 
-use region::layout::{frame, journal_header, note, superblock};
+use region::layout::{frame, journal_header, note, sums_header, superblock};
 use testkit::format_doc::{Row, rows_under};
 
 fn doc() -> String {
@@ -39,7 +39,11 @@ fn the_documents_tables_are_the_constants() {
     );
     assert_eq!(
         rows_under(&doc, "### frame"),
-        fields!(frame: MAGIC 4, RUN_COUNT 4, SEQ 8, GENERATION 8, DURABLE_SEQ 8, PAYLOAD_BYTES 8, OLD_END 8, NEW_END 8, TIME_S 8, CHAIN 8, FRESH_COUNT 4, RESERVED 12, CHECKSUM 8)
+        fields!(frame: MAGIC 4, RUN_COUNT 4, SEQ 8, GENERATION 8, DURABLE_SEQ 8, PAYLOAD_BYTES 8, OLD_END 8, NEW_END 8, TIME_S 8, CHAIN 8, FRESH_COUNT 4, PAGE_COUNT 4, RESERVED 8, CHECKSUM 8)
+    );
+    assert_eq!(
+        rows_under(&doc, "### sums header"),
+        fields!(sums_header: MAGIC 8, VERSION 4, FLAGS 4, UUID 16, GENERATION 8, RESERVED 8, CHECKSUM 8)
     );
 }
 
@@ -51,7 +55,7 @@ fn the_documents_seeds_and_places_are_the_constants() {
         at::SEED_SUPERBLOCK,
         at::SEED_JOURNAL,
         at::SEED_SALT,
-        at::SEED_FRESH,
+        at::SEED_PAGE,
     ] {
         assert!(doc.contains(&format!("{seed:#x}")), "{seed:#x}");
     }

@@ -1,0 +1,150 @@
+//! What each page of the heap file should hold: a sum per page, so that bytes that changed by themselves are found.
+//!
+//! Frames carry the sums of the pages that they change or make; at a checkpoint these go into `HEAP.sums`. So the expected
+//! sum of a page is that of the last frame since the checkpoint that touched it, else the file's. Nothing depends on
+//! the file for recovery: without it, or with one that does not belong to this checkpoint, sums are "not known".
+//!
+//! The invariant: an entry of the file is wrong only for pages that a frame of the journal names (which overrides it).
+//! That is why the file is flushed before the superblock that recycles those frames.
+
+use crate::layout::{
+    PAGE_BYTES, SUM_BYTES, SUMS_HEADER_BYTES, SUMS_START, Superblock, encode_sums_header, get_u64,
+    page_sum,
+};
+use crate::map::Map;
+use crate::storage::Storage;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind as IoKind};
+
+/// The file `HEAP.sums`, if there is one that can be used.
+pub(crate) struct Sums {
+    file: Option<Box<dyn Storage>>,
+    /// It belongs to this heap and checkpoint.
+    usable: bool,
+}
+
+impl Sums {
+    /// Looks whether `file` belongs to `superblock`: written for it, or for the next one that did not come to be.
+    pub(crate) fn open(
+        file: Option<Box<dyn Storage>>,
+        superblock: &Superblock,
+    ) -> io::Result<Sums> {
+        let Some(file) = file else {
+            return Ok(Sums {
+                file: None,
+                usable: false,
+            });
+        };
+        let mut header = [0; SUMS_HEADER_BYTES];
+        let usable = match file.read_at(&mut header, 0) {
+            Ok(()) => {
+                let fits = |generation| header == encode_sums_header(&superblock.uuid, generation);
+                fits(superblock.generation) || fits(superblock.generation + 1)
+            }
+            Err(e) if e.kind() == IoKind::UnexpectedEof => false,
+            Err(e) => return Err(e),
+        };
+        Ok(Sums {
+            file: Some(file),
+            usable,
+        })
+    }
+
+    /// Believe nothing of it: the heap was opened without its journal.
+    pub(crate) fn distrust(&mut self) {
+        self.usable = false;
+    }
+
+    /// Sums of the pages from `first` on, as many as `sums` has room for; 0 where not known.
+    fn read(&self, first: u64, sums: &mut [u64]) -> io::Result<()> {
+        sums.fill(0);
+        let Some(file) = self.file.as_ref().filter(|_| self.usable) else {
+            return Ok(());
+        };
+        let start = SUMS_START + first * SUM_BYTES as u64;
+        let have = file.len()?.saturating_sub(start) / SUM_BYTES as u64;
+        let count = have.min(sums.len() as u64) as usize;
+        if count == 0 {
+            return Ok(());
+        }
+        let mut bytes = vec![0; count * SUM_BYTES];
+        file.read_at(&mut bytes, start)?;
+        for (sum, raw) in sums.iter_mut().zip(bytes.chunks_exact(SUM_BYTES)) {
+            *sum = get_u64(raw, 0);
+        }
+        Ok(())
+    }
+
+    /// Takes over what the frames of this generation say, for the checkpoint `next`, and flushes.
+    pub(crate) fn update(
+        &mut self,
+        sums: &BTreeMap<u64, u64>,
+        next: &Superblock,
+    ) -> io::Result<()> {
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        if !self.usable {
+            // First that nothing of an older table can be believed, then the new one.
+            file.write_at(&[0; SUMS_HEADER_BYTES], 0)?;
+            file.set_len(SUMS_START)?;
+            file.sync()?;
+        }
+        let mut run: Vec<u8> = Vec::new();
+        let mut start = 0;
+        for (&page, sum) in sums {
+            let at = SUMS_START + page * SUM_BYTES as u64;
+            if at != start + run.len() as u64 {
+                file.write_at(&run, start)?;
+                run.clear();
+                start = at;
+            }
+            run.extend_from_slice(&sum.to_le_bytes());
+        }
+        file.write_at(&run, start)?;
+        file.write_at(&encode_sums_header(&next.uuid, next.generation), 0)?;
+        file.sync()?;
+        self.usable = true;
+        Ok(())
+    }
+
+    /// Forgets the sums of pages whose content is about to be given up, and flushes.
+    pub(crate) fn forget(&mut self, first: u64, pages: u64) -> io::Result<()> {
+        let Some(file) = self.file.as_mut().filter(|_| self.usable) else {
+            return Ok(());
+        };
+        file.write_at(
+            &vec![0; pages as usize * SUM_BYTES],
+            SUMS_START + first * SUM_BYTES as u64,
+        )?;
+        file.sync()
+    }
+
+    /// The pages of `map` from `first` to the page `end` that do not have their expected sum. `from_frames` overrides the
+    /// file.
+    pub(crate) fn unsound_pages(
+        &self,
+        map: &Map,
+        first: u64,
+        end: u64,
+        from_frames: &BTreeMap<u64, u64>,
+    ) -> io::Result<Vec<u64>> {
+        const BATCH: u64 = 1000;
+        let mut unsound = Vec::new();
+        let mut known = vec![0; BATCH.min(end.saturating_sub(first)) as usize];
+        let mut page = first;
+        while page < end {
+            let count = BATCH.min(end - page);
+            self.read(page, &mut known[..count as usize])?;
+            for (page, &sum) in (page..page + count).zip(&known) {
+                let expected = from_frames.get(&page).copied().unwrap_or(sum);
+                let bytes = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
+                if expected != 0 && page_sum(bytes) != expected {
+                    unsound.push(page);
+                }
+            }
+            page += count;
+        }
+        Ok(unsound)
+    }
+}
