@@ -36,6 +36,8 @@ const JOURNAL_KEPT_BYTES: u64 = 64 << 20;
 const JOURNAL_STEP_BYTES: Range<u64> = 32 << 10..8 << 20;
 /// Space of the heap file is reserved ahead by an eighth of its size, within these bounds.
 const HEAP_STEP_BYTES: Range<u64> = 64 << 10..256 << 20;
+/// Private copies of committed pages beyond this many (64 MiB) are dropped after a commit.
+const PRIVATE_PAGES_KEPT: usize = 16 << 10;
 /// Adjacent lines are written back in pieces of up to this.
 const APPLY_CHUNK_BYTES: u64 = 1 << 20;
 
@@ -86,6 +88,8 @@ pub(crate) struct Backing {
     pub(crate) suspects: Vec<Frame>,
     /// Committed lines that the heap file does not hold yet, as a mask per page.
     pub(crate) pending: BTreeMap<u64, u64>,
+    /// Pages of the working copy that were stored to, and so copied, since they were last dropped; an upper bound.
+    pub(crate) private_pages: usize,
     /// The heap file has unflushed fresh space.
     pub(crate) heap_unflushed: bool,
     /// Space of the heap file reserved so far; 0 when not looked at yet.
@@ -344,6 +348,7 @@ impl Backing {
             }
         }
         unlocked.map_err(|e| self.io("unlock", e))?;
+        self.private_pages += self.pending.len();
         self.pending.clear();
         self.applied_seq = self.tail.seq;
         self.write_note();
@@ -539,6 +544,13 @@ impl Region {
         backing.flush(stats)?;
         if !backing.apply(&self.map, stats)? {
             return Ok(());
+        }
+        // Private pages equal the file's now. Few are kept, because the next commit will want the same ones again; many
+        // are memory that the kernel could not take back.
+        if backing.private_pages > PRIVATE_PAGES_KEPT && backing.heap.mappable().is_some() {
+            backing.private_pages = 0;
+            let dropped = self.map.drop_pages(crate::DATA_START, backing.tail.end);
+            backing.poison_on_error("drop private pages", dropped)?;
         }
         let journal_bytes = backing.tail.offset - FRAMES_START;
         if backing.checkpoint_is_due() || closing && journal_bytes > CHECKPOINT_AT_CLOSE_BYTES {

@@ -470,6 +470,7 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         testified_seq: found.testified_seq,
         suspects: found.frames,
         pending,
+        private_pages: 0,
         heap_unflushed: false,
         allocated_end: 0,
         boot,

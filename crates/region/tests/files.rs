@@ -273,6 +273,47 @@ fn a_durable_frame_that_is_damaged_is_told_from_a_torn_one() {
 }
 
 #[test]
+fn a_commit_of_many_pages_gives_their_memory_back() {
+    let resident = || {
+        let text = fs::read_to_string("/proc/self/statm").expect("Linux");
+        let pages: u64 = text
+            .split(' ')
+            .nth(1)
+            .expect("second")
+            .parse()
+            .expect("a number");
+        let shared: u64 = text
+            .split(' ')
+            .nth(2)
+            .expect("third")
+            .parse()
+            .expect("a number");
+        (pages - shared) * region::PAGE_BYTES
+    };
+    const PAGES: u64 = 24 << 10;
+    let dir = folder();
+    let path = dir.path().join("m.heap");
+    let mut region = Region::open(&path, Options::writer()).expect("made");
+    let start = region.extend(PAGES * region::PAGE_BYTES).expect("room");
+    region.commit(Durability::Durable).expect("committed");
+    let before = resident();
+    for page in 0..PAGES {
+        region
+            .put(start + page * region::PAGE_BYTES, page + 1)
+            .expect("in bounds");
+    }
+    assert!(resident() > before + PAGES * region::PAGE_BYTES / 2);
+    region.commit(Durability::Durable).expect("committed");
+    assert!(resident() < before + PAGES * region::PAGE_BYTES / 4);
+    for page in 0..PAGES {
+        let found: u64 = region
+            .get(start + page * region::PAGE_BYTES)
+            .expect("in bounds");
+        assert_eq!(found, page + 1);
+    }
+}
+
+#[test]
 fn sums_that_are_damaged_or_gone_never_change_what_is_read() {
     let dir = folder();
     let path = dir.path().join("s.heap");
