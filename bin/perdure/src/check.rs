@@ -85,7 +85,7 @@ pub fn run(args: &CheckArgs, out: &mut Out) -> Result<Exit> {
     }
     writeln!(
         out,
-        "\nWhat to do next: put a copy of {shown} and of its journal, made together, back in place; or, without one, save what is \
+        "\nWhat to do next: put a copy of {shown}, its journal and its sums, made together, back in place; or, without one, save what is \
          listed above with \"perdure dump {shown} > FILE\". Nothing was changed."
     )?;
     Ok(Exit::Negative)

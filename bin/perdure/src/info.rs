@@ -6,7 +6,6 @@ use crate::{HeapArgs, Out};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::io::Write;
-use std::path::Path;
 
 #[derive(Args)]
 pub struct InfoArgs {
@@ -60,11 +59,7 @@ pub fn run(args: &InfoArgs, out: &mut Out) -> Result<Exit> {
     let last = match time(facts.last_commit_s) {
         Some(when) => when,
         None if facts.commits == 0 => "never".into(),
-        // Frames that were applied are not read again, so their time is not at hand; every commit appends to the journal.
-        None => match journal_date(&args.heap.heap) {
-            Some(seconds) => format!("{} (date of the journal file)", text::time(seconds)),
-            None => "not known".into(),
-        },
+        None => "not known: it was before the last checkpoint or restart of the machine".into(),
     };
     let limit = match facts.limit_bytes {
         0 => "none".into(),
@@ -103,14 +98,6 @@ pub fn run(args: &InfoArgs, out: &mut Out) -> Result<Exit> {
         writeln!(out, "{name:<16} {value}")?;
     }
     Ok(Exit::Ok)
-}
-
-fn journal_date(heap: &Path) -> Option<u64> {
-    let modified = std::fs::metadata(heap::journal_path(heap))
-        .and_then(|meta| meta.modified())
-        .ok()?;
-    let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(since.as_secs())
 }
 
 fn uuid_text(uuid: &[u8; 16]) -> String {

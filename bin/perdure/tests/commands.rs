@@ -126,7 +126,7 @@ fn create_makes_a_heap_and_never_overwrites() {
     place.refuses(
         &["create", "c.heap", "--limit", "10"],
         3,
-        &["too few", "1048576"],
+        &["too small", "1048576"],
     );
     place.refuses(&["create", "c.heap", "--limit", "1Q"], 2, &["no unit"]);
     assert!(!place.path("c.heap").exists());
@@ -508,4 +508,24 @@ fn readers_do_not_wait_for_the_writer() {
     place.expect(&["get", "a.heap", "total"], 0, "55\n");
     let (info, _) = texts(&place.run(&["info", "a.heap"]));
     assert_has(&info, &["1 wait in the journal"]);
+}
+
+#[test]
+fn a_wrong_command_line_is_told_as_other_errors_are() {
+    let place = Place::new();
+    for args in [
+        &["frob"][..],
+        &["get", "a.heap"],
+        &["info", "--frob", "a.heap"],
+    ] {
+        let output = place.run(args);
+        let (out, err) = texts(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(2), ""));
+        assert!(err.starts_with("perdure: "), "{err}");
+    }
+    let help = place.run(&["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(texts(&help).0.contains("Exit status"));
+    // Without a command it is the help, but not a success.
+    assert_eq!(place.run(&[]).status.code(), Some(2));
 }

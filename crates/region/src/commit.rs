@@ -365,7 +365,7 @@ impl Backing {
                 tail: self.tail.offset,
                 chain: self.tail.chain,
                 end: self.tail.end,
-                writer_pid: u64::from(std::process::id()),
+                time_s: self.time_s,
             });
             self.store_note();
         }

@@ -64,7 +64,6 @@ pub(crate) fn blank_journal(uuid: &[u8; 16], boot: Option<[u8; 16]>) -> Vec<u8> 
             tail: FRAMES_START,
             chain: salt(uuid, 1),
             end: DATA_START,
-            writer_pid: u64::from(std::process::id()),
             ..Note::default()
         };
         bytes[NOTE_OFFSET as usize..][..NOTE_BYTES].copy_from_slice(&note.encode());
@@ -144,6 +143,7 @@ pub(crate) fn create(path: &Path, limit_bytes: u64) -> Result<File> {
     })();
     made.map_err(|e| {
         let _ = std::fs::remove_file(&draft);
+        let _ = std::fs::remove_file(journal_path(path)); // of a heap that did not come to be
         io("create it")(e)
     })
 }
@@ -151,7 +151,7 @@ pub(crate) fn create(path: &Path, limit_bytes: u64) -> Result<File> {
 fn check_limit(limit_bytes: u64, text: &str) -> Result<()> {
     if limit_bytes != 0 && limit_bytes < LIMIT_BYTES_MIN {
         let why = format!(
-            "{limit_bytes} bytes are too few for one; the smallest limit is {LIMIT_BYTES_MIN} bytes (truncate -s 1M)"
+            "a limit of {limit_bytes} bytes is too small for one; the smallest is {LIMIT_BYTES_MIN} bytes (1M)"
         );
         return Err(ErrorKind::NotAHeap {
             path: text.into(),
@@ -166,8 +166,9 @@ fn check_limit(limit_bytes: u64, text: &str) -> Result<()> {
 pub(crate) fn format_blank(file: &File, path: &Path) -> Result<()> {
     let text = path.display().to_string();
     let io = |e| Error::io(&text, "make a heap of the blank file", e);
-    let limit = file.metadata().map_err(io)?.len() / PAGE_BYTES * PAGE_BYTES;
-    check_limit(limit.max(1), &text)?;
+    let len = file.metadata().map_err(io)?.len();
+    check_limit(len, &text)?;
+    let limit = len / PAGE_BYTES * PAGE_BYTES;
     let uuid = random_uuid().map_err(io)?;
     write_blank_journal(path, &uuid, None)?;
     let mut storage = FileStorage(file.try_clone().map_err(io)?);

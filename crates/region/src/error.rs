@@ -179,7 +179,7 @@ impl fmt::Display for Error {
             } => {
                 write!(f, "heap \"{path}\": another process is writing")?;
                 if *writer_pid != 0 {
-                    write!(f, " (process {writer_pid} wrote last)")?;
+                    write!(f, " (process {writer_pid})")?;
                 }
                 write!(
                     f,

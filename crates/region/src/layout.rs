@@ -82,10 +82,13 @@ pub mod note {
     pub const TAIL: usize = 32; // 8  where the frame after it starts
     pub const CHAIN: usize = 40; // 8  checksum of that last applied frame
     pub const END: usize = 48; // 8  `end` as of it
-    pub const WRITER_PID: usize = 56; // 8  who wrote it, for messages
+    pub const TIME_S: usize = 56; // 8  of that last applied frame, seconds since 1970
     pub const RESERVED: usize = 64; // 8  zero
     pub const CHECKSUM: usize = 72; // 8  XXH3-64 of bytes 0..72, SEED_JOURNAL
 }
+
+/// Behind the note, 8 bytes: the process that opened the heap for writing last, for messages; never flushed.
+pub const WRITER_PID_OFFSET: u64 = NOTE_OFFSET + 512;
 
 /// Where the first frame of a generation starts.
 pub const FRAMES_START: u64 = 8192;
@@ -306,7 +309,7 @@ pub struct Note {
     pub tail: u64,
     pub chain: u64,
     pub end: u64,
-    pub writer_pid: u64,
+    pub time_s: u64,
 }
 
 impl Note {
@@ -319,7 +322,7 @@ impl Note {
         put_u64(&mut bytes, at::TAIL, self.tail);
         put_u64(&mut bytes, at::CHAIN, self.chain);
         put_u64(&mut bytes, at::END, self.end);
-        put_u64(&mut bytes, at::WRITER_PID, self.writer_pid);
+        put_u64(&mut bytes, at::TIME_S, self.time_s);
         let sum = checksum(&bytes[..at::CHECKSUM], SEED_JOURNAL);
         put_u64(&mut bytes, at::CHECKSUM, sum);
         bytes
@@ -340,7 +343,7 @@ impl Note {
             tail: get_u64(bytes, at::TAIL),
             chain: get_u64(bytes, at::CHAIN),
             end: get_u64(bytes, at::END),
-            writer_pid: get_u64(bytes, at::WRITER_PID),
+            time_s: get_u64(bytes, at::TIME_S),
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::journal::{self, Frame, Tail};
 use crate::layout::{
     self, COUNT_MAX, DATA_START, FRAMES_START, JOURNAL_HEADER_BYTES, NOTE_BYTES, NOTE_OFFSET, Note,
     PAGE_BYTES, RESERVE_BYTES_MAX, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock,
-    SuperblockFault, salt,
+    SuperblockFault, WRITER_PID_OFFSET, salt,
 };
 use crate::lock::Locks;
 use crate::map::Map;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind as IoKind};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -170,6 +170,16 @@ impl Region {
     /// Every way in which a file can be no heap, damaged, locked, or not ours to open has its [`ErrorKind`].
     pub fn open(path: &Path, mut options: Options) -> Result<Region> {
         let text = path.display().to_string();
+        if path.as_os_str().is_empty() {
+            let why = "its name is empty".into();
+            return Err(ErrorKind::NotAHeap { path: text, why }.into());
+        }
+        // What belongs to a heap lies beside the file itself, not beside a link to it.
+        let resolved = match std::fs::symlink_metadata(path) {
+            Ok(meta) if meta.is_symlink() => std::fs::canonicalize(path).ok(),
+            _ => None,
+        };
+        let path = resolved.as_deref().unwrap_or(path);
         let writer = options.access == Access::Writer;
         let file = match open_heap_file(path, writer) {
             Err(e) if e.kind() == IoKind::NotFound && writer && options.create => {
@@ -254,7 +264,12 @@ impl Region {
             verify: options.verify,
             lost_journal: options.discard_journal && writer,
         };
-        open_on(files, how)
+        let mut region = open_on(files, how)?;
+        if let Some(backing) = region.backing.as_mut().filter(|b| b.writer) {
+            let pid = u64::from(std::process::id()).to_le_bytes();
+            let _ = backing.journal.write_at(&pid, WRITER_PID_OFFSET); // for messages only
+        }
+        Ok(region)
     }
 
     /// Opens a heap on storages of the caller's, made by [`Region::format_on`]: for tests with simulated disks. There
@@ -455,7 +470,10 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         sums,
         unsound_pages: Vec::new(),
         fresh_seqs: fresh_seqs.map(|f| f.header.seq).collect(),
-        time_s: found.frames.last().map_or(0, |f| f.header.time_s),
+        time_s: match found.frames.last() {
+            Some(frame) => frame.header.time_s,
+            None => found.note.as_ref().map_or(0, |note| note.time_s),
+        },
         path,
         heap,
         journal,
@@ -747,10 +765,12 @@ fn read_note(journal: &dyn Storage) -> io::Result<Option<Note>> {
     }
 }
 
-/// Who wrote last, for a message; 0 if unknown.
+/// Who opened it for writing last, for a message; 0 if unknown.
 fn last_writer(heap: &Path) -> u64 {
-    let note = File::open(journal_path(heap)).and_then(|file| read_note(&FileStorage(file)));
-    note.ok().flatten().map_or(0, |note| note.writer_pid)
+    let mut pid = [0; 8];
+    let read = File::open(journal_path(heap))
+        .and_then(|file| file.read_exact_at(&mut pid, WRITER_PID_OFFSET));
+    read.map_or(0, |()| layout::get_u64(&pid, 0))
 }
 
 pub(crate) fn open_heap_file(path: &Path, writer: bool) -> io::Result<File> {

@@ -88,7 +88,7 @@ fn what_is_no_heap_is_told_and_left_alone() {
         (b"", "empty (0 bytes)"),
         (b"short", "does not begin like one"),
         (&[0xab; 12_345], "does not begin like one"),
-        (&[0; 8192], "8192 bytes are too few"),
+        (&[0; 8192], "8192 bytes is too small"),
     ];
     for (bytes, why) in cases {
         fs::write(&path, bytes).expect("written");
@@ -311,6 +311,40 @@ fn a_commit_of_many_pages_gives_their_memory_back() {
             .expect("in bounds");
         assert_eq!(found, page + 1);
     }
+}
+
+#[test]
+fn a_link_leads_to_the_heap_and_to_what_lies_beside_it() {
+    let dir = folder();
+    let path = dir.path().join("real.heap");
+    let last = *make(&path, false).last().expect("some");
+    let elsewhere = folder();
+    let link = elsewhere.path().join("link.heap");
+    std::os::unix::fs::symlink(&path, &link).expect("linked");
+    assert_eq!(state(&snapshot(&link).expect("through the link")), last);
+    let mut region = Region::open(&link, Options::writer()).expect("through the link");
+    let start = region.end() - 8;
+    region.put(start, 99u64).expect("in bounds");
+    region.commit(Durability::Durable).expect("committed");
+    region.close(Durability::Durable).expect("closed");
+    assert_eq!(
+        fs::read_dir(elsewhere.path()).expect("readable").count(),
+        1,
+        "nothing beside the link"
+    );
+    assert_ne!(state(&snapshot(&path).expect("directly")), last);
+}
+
+#[test]
+fn a_heap_that_cannot_be_made_leaves_nothing_behind() {
+    let dir = folder();
+    let error = Region::open(Path::new(""), Options::writer())
+        .map(drop)
+        .expect_err("no name");
+    assert_has(&error.to_string(), &["name is empty"]);
+    let absent = dir.path().join("no").join("such.heap");
+    assert!(Region::open(&absent, Options::writer()).is_err());
+    assert_eq!(fs::read_dir(dir.path()).expect("readable").count(), 0);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn the_documents_tables_are_the_constants() {
     );
     assert_eq!(
         rows_under(&doc, "### note"),
-        fields!(note: BOOT 16, GENERATION 8, APPLIED_SEQ 8, TAIL 8, CHAIN 8, END 8, WRITER_PID 8, RESERVED 8, CHECKSUM 8)
+        fields!(note: BOOT 16, GENERATION 8, APPLIED_SEQ 8, TAIL 8, CHAIN 8, END 8, TIME_S 8, RESERVED 8, CHECKSUM 8)
     );
     assert_eq!(
         rows_under(&doc, "### frame"),

@@ -61,7 +61,7 @@ fn a_second_writer_waits_for_the_first() {
         .expect_err("locked");
     assert!(matches!(error.kind(), ErrorKind::Locked { .. }));
     let text = error.to_string();
-    let pid = format!("process {} wrote last", std::process::id());
+    let pid = format!("(process {})", std::process::id());
     for part in [
         "w.heap",
         "another process is writing",
