@@ -59,7 +59,7 @@ Runs an AWK program whose global variables, arrays and functions can outlive it 
   --version, --help
 
 Exit status: that of `exit` in the program, else 0; 1 for errors on the command line or in the program text; 2 for fatal
-errors while running, after which the heap is as it was before the run.
+errors while running, 141 if the reader of the output went away, after which the heap is as it was before the run.
 ";
 
 impl Args {

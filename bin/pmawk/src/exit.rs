@@ -11,6 +11,9 @@ pub enum Exit {
     Error = 1,
     /// A fatal error while running or with the heap: nothing was committed.
     Fatal = 2,
+    /// The reader of the output went away, as in `pmawk ... | head`; nothing was committed. What shells show for an awk that
+    /// SIGPIPE ended, so that scripts which allow for that one need not know another.
+    BrokenPipe = 141,
 }
 
 impl From<Exit> for ExitCode {

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status as u8),
         Err(error) => match error.downcast_ref::<Error>() {
             // The reader of the output went away, as in `pmawk ... | head`.
-            Some(Error::BrokenPipe) => Exit::Fatal.into(),
+            Some(Error::BrokenPipe) => Exit::BrokenPipe.into(),
             Some(error @ (Error::Syntax(messages) | Error::Misuse(messages))) => {
                 for message in messages {
                     eprintln!("pmawk: {message}");
@@ -137,14 +137,18 @@ fn read_program(args: &Args) -> Result<Sources> {
         if shown == "-" || shown == "/dev/stdin" {
             std::io::stdin()
                 .read_to_end(&mut text)
-                .context("cannot read the program from standard input")?;
+                .map_err(|error| unreadable("the program from standard input", &error))?;
         } else {
             text = std::fs::read(file)
-                .with_context(|| format!("cannot read program file {shown:?}"))?;
+                .map_err(|error| unreadable(&format!("program file {shown:?}"), &error))?;
         }
         sources.add(shown, text);
     }
     Ok(sources)
+}
+
+fn unreadable(what: &str, error: &std::io::Error) -> anyhow::Error {
+    anyhow::anyhow!("cannot read {what}: {}", awk::system_reason(error))
 }
 
 fn open_heap(args: &Args) -> Result<(Heap, String)> {

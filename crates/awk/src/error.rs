@@ -37,6 +37,8 @@ pub struct Fatal(Box<Reason>);
 pub enum Reason {
     /// To be told to the user with positions.
     Message(String),
+    /// Nothing in the program caused it, but an operand or option: to be told without positions.
+    Operand(String),
     /// See [`Error::BrokenPipe`].
     BrokenPipe,
 }
@@ -46,6 +48,12 @@ impl Fatal {
     #[cold]
     pub fn new(message: impl Into<String>) -> Fatal {
         Fatal(Box::new(Reason::Message(message.into())))
+    }
+
+    /// With a message about an operand or option.
+    #[cold]
+    pub fn operand(message: impl Into<String>) -> Fatal {
+        Fatal(Box::new(Reason::Operand(message.into())))
     }
 
     /// Quietly.
@@ -63,7 +71,7 @@ impl Fatal {
 impl fmt::Display for Fatal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason() {
-            Reason::Message(message) => f.write_str(message),
+            Reason::Message(message) | Reason::Operand(message) => f.write_str(message),
             Reason::BrokenPipe => f.write_str("standard output was closed by its reader"),
         }
     }
@@ -73,6 +81,15 @@ impl From<heap::Error> for Fatal {
     #[cold]
     fn from(error: heap::Error) -> Fatal {
         Fatal::new(error.to_string())
+    }
+}
+
+/// The system's words for an error, without the number that the standard library puts behind them.
+pub fn system_reason(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    match words.find(" (os error ") {
+        Some(end) => words[..end].to_string(),
+        None => words,
     }
 }
 

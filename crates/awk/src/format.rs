@@ -567,8 +567,12 @@ fn pad(out: &mut Vec<u8>, byte: u8, count: usize) {
 
 fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
     if !n.is_finite() {
-        // gawk 5.2.1 writes these without padding and always with their sign.
+        // gawk 5.2.1 writes these without padding, always with their sign, and in capitals only for E, G and X.
+        let from = out.len();
         out.extend_from_slice(special(n));
+        if matches!(spec.letter, b'E' | b'G' | b'X') {
+            out[from..].make_ascii_uppercase();
+        }
         return;
     }
     // Written without sign at the end of `out`, then sign and padding are put around it.

@@ -151,7 +151,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     result?;
     closed.map_err(|error| match Fatal::from(error).reason() {
         Reason::BrokenPipe => Error::BrokenPipe,
-        Reason::Message(message) => Error::Run(message.clone()),
+        Reason::Message(message) | Reason::Operand(message) => Error::Run(message.clone()),
     })?;
     let others = std::mem::take(&mut vm.input.others);
     vm.store
@@ -186,7 +186,7 @@ fn prepare(
             Some((name, text)) => vm.assign_named(name, text)?,
             None => {
                 let shown = String::from_utf8_lossy(assign);
-                return Err(Fatal::new(format!(
+                return Err(Fatal::operand(format!(
                     "option -v: `{shown}` is no assignment: expected name=value"
                 )));
             }
@@ -226,6 +226,7 @@ fn command_line_names(program: &Resolved) -> HashMap<Vec<u8>, NamedVariable> {
 fn with_position(vm: &Vm<'_>, program: &Resolved, fatal: &Fatal) -> Error {
     let message = match fatal.reason() {
         Reason::BrokenPipe => return Error::BrokenPipe,
+        Reason::Operand(message) => return Error::Run(message.clone()),
         Reason::Message(message) => message,
     };
     let place = vm

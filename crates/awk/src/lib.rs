@@ -20,5 +20,5 @@ pub mod text;
 pub mod value;
 pub mod vm;
 
-pub use error::Error;
+pub use error::{Error, system_reason};
 pub use interp::{Loaded, Setup, load, run};

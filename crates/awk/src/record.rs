@@ -24,10 +24,22 @@ const FIELDS_MAX: usize = 50_000_000;
 pub enum Field<'a> {
     /// Input text: a number if it looks like one.
     Text(&'a [u8]),
+    /// `$0` that was assigned a string or put together from fields: never a number.
+    Str(&'a [u8]),
     /// An assigned field.
     Value(&'a Value),
     /// Past NF.
     Missing,
+}
+
+/// What `$0` is in comparisons and as a condition.
+enum Whole {
+    /// Text from input: a number if it looks like one.
+    Input,
+    /// A string.
+    Str,
+    /// The number that was assigned, or nothing; its text is the record's.
+    Value(Value),
 }
 
 /// See the top of the file.
@@ -44,6 +56,7 @@ pub struct Record {
     charset: Charset,
     edited: bool,
     stale: bool,
+    whole: Whole,
     values: Vec<Value>,
 }
 
@@ -62,6 +75,7 @@ impl Record {
             charset,
             edited: false,
             stale: false,
+            whole: Whole::Input,
             values: Vec::new(),
         }
     }
@@ -82,7 +96,19 @@ impl Record {
         self.begin(settings)
     }
 
-    /// Assigns `$0`.
+    /// Assigns `value`, whose text is `text`, to `$0`, which keeps its kind (gawk, mawk and the one true awk agree): after
+    /// `$0 = "10"` it is a string, after `$0 = 10` a number.
+    pub fn set_whole(&mut self, value: Value, text: &[u8], settings: &Settings) -> Step<()> {
+        self.set_text(text, settings)?;
+        self.whole = match value {
+            Value::Num(_) | Value::Uninit => Whole::Value(value),
+            v if v.maybe_num() => Whole::Input,
+            _ => Whole::Str,
+        };
+        Ok(())
+    }
+
+    /// Takes over text from input as `$0`.
     pub fn set_text(&mut self, text: &[u8], settings: &Settings) -> Step<()> {
         self.own.clear();
         self.own.extend_from_slice(text);
@@ -103,6 +129,7 @@ impl Record {
         self.state = SplitState::default();
         self.edited = false;
         self.stale = false;
+        self.whole = Whole::Input;
         if !Rc::ptr_eq(&self.splitter, &settings.splitter) {
             self.splitter = settings.splitter.clone();
         }
@@ -157,7 +184,14 @@ impl Record {
     #[inline]
     pub fn get(&mut self, n: usize, settings: &Settings) -> Field<'_> {
         if n == 0 {
-            return Field::Text(self.whole(settings));
+            if self.stale {
+                self.rebuild(settings);
+            }
+            return match &self.whole {
+                Whole::Input => Field::Text(self.text()),
+                Whole::Str => Field::Str(self.text()),
+                Whole::Value(value) => Field::Value(value),
+            };
         }
         if self.edited {
             return self.values.get(n - 1).map_or(Field::Missing, Field::Value);
@@ -169,7 +203,17 @@ impl Record {
         }
     }
 
-    /// `$0`, put together again if fields were assigned.
+    /// `$0` as `print` writes it: a number that was assigned, by OFMT.
+    #[inline]
+    pub fn print_to(&mut self, settings: &Settings, out: &mut Vec<u8>) {
+        match self.get(0, settings) {
+            Field::Text(text) | Field::Str(text) => out.extend_from_slice(text),
+            Field::Value(value) => value.append_to(&settings.ofmt, out),
+            Field::Missing => {}
+        }
+    }
+
+    /// The text of `$0`, put together again if fields were assigned.
     #[inline]
     pub fn whole(&mut self, settings: &Settings) -> &[u8] {
         if self.stale {
@@ -189,6 +233,7 @@ impl Record {
         self.in_reader = false;
         self.range = 0..self.own.len();
         self.stale = false;
+        self.whole = Whole::Str;
     }
 
     /// NF.

@@ -31,6 +31,8 @@ pub struct Store {
     argv: Option<ArrayRef>,
     /// Values of global scalars as the heap held them when the run began.
     initial: Vec<Value>,
+    /// The main heap's, for messages.
+    name: String,
 }
 
 /// The text of a function that a heap keeps.
@@ -152,6 +154,7 @@ impl Store {
                 environ: None,
                 argv: None,
                 initial,
+                name: heap_name.to_string(),
             },
             values,
         ))
@@ -197,6 +200,34 @@ impl Store {
         })
     }
 
+    /// Refuses an assignment on the command line to what the heap holds as an array or function.
+    ///
+    /// # Errors
+    /// That, or trouble of the heap.
+    pub fn refuse_assignment(&self, name: &[u8]) -> Step<()> {
+        if !self.main.is_persistent() {
+            return Ok(());
+        }
+        let shown = String::from_utf8_lossy(name);
+        let held = if stored_function(&self.main, &shown)?.is_some() {
+            "a function"
+        } else {
+            let globals = self.main.root_find(GLOBALS)?;
+            let slot = match globals {
+                Some(globals) => self.main.find(globals, name)?,
+                None => None,
+            };
+            match slot {
+                Some(slot) if matches!(self.main.cell(slot)?, Cell::Table(_)) => "an array",
+                _ => return Ok(()),
+            }
+        };
+        Err(Fatal::operand(format!(
+            "heap \"{}\" holds \"{shown}\" as {held}; the command line uses it as a scalar",
+            self.name
+        )))
+    }
+
     /// Whether global number `n` is an array already.
     pub fn global_is_array(&self, n: u32) -> bool {
         self.arrays[n as usize].is_some()
@@ -215,11 +246,11 @@ impl Store {
                 owned: false,
             });
         }
-        self.new_global_array(array, names)
+        self.make_global_array(array, names)
     }
 
     #[cold]
-    fn new_global_array(&mut self, array: Arr, names: &[String]) -> Step<ArrayRef> {
+    fn make_global_array(&mut self, array: Arr, names: &[String]) -> Step<ArrayRef> {
         if array == Arr::ENVIRON || array == Arr::ARGV {
             let held = if array == Arr::ENVIRON {
                 self.environ

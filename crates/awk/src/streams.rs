@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use crate::error::system_reason;
 use crate::records::RecordReader;
 
 /// Output is handed to the system in pieces of this many bytes.
@@ -39,7 +40,7 @@ pub enum StreamError {
     #[error("standard output: broken pipe")]
     StdoutClosed,
     /// A file could not be opened for reading.
-    #[error("cannot open file {name:?} for reading: {source}")]
+    #[error("cannot open file {name:?} for reading: {}", system_reason(source))]
     OpenInput {
         /// The file.
         name: String,
@@ -53,7 +54,7 @@ pub enum StreamError {
         name: String,
     },
     /// A file could not be opened for writing.
-    #[error("cannot open file {name:?} for writing: {source}")]
+    #[error("cannot open file {name:?} for writing: {}", system_reason(source))]
     OpenOutput {
         /// The file.
         name: String,
@@ -61,7 +62,7 @@ pub enum StreamError {
         source: io::Error,
     },
     /// A command could not be started.
-    #[error("cannot start command {command:?}: {source}")]
+    #[error("cannot start command {command:?}: {}", system_reason(source))]
     Start {
         /// The command.
         command: String,
@@ -69,7 +70,7 @@ pub enum StreamError {
         source: io::Error,
     },
     /// Bytes could not be written.
-    #[error("cannot write to {name:?}: {source}")]
+    #[error("cannot write to {name:?}: {}", system_reason(source))]
     Write {
         /// The file or command.
         name: String,
@@ -87,7 +88,7 @@ impl StreamError {
             StreamError::OpenInput { source, .. }
             | StreamError::OpenOutput { source, .. }
             | StreamError::Start { source, .. }
-            | StreamError::Write { source, .. } => source.to_string(),
+            | StreamError::Write { source, .. } => system_reason(source),
         }
     }
 }

@@ -710,7 +710,9 @@ impl<'p> Vm<'p> {
                 Op::StepElemField { array, field, step } => {
                     let array = self.array(array)?;
                     let slot = match self.record.get(field as usize, &self.settings) {
-                        Field::Text(key) => self.store.heap_of(array)?.entry(array.table, key)?,
+                        Field::Text(key) | Field::Str(key) => {
+                            self.store.heap_of(array)?.entry(array.table, key)?
+                        }
                         other => {
                             self.scratch.clear();
                             if let Field::Value(v) = other {
@@ -816,7 +818,7 @@ impl<'p> Vm<'p> {
                 Op::MatchField { field, re } => {
                     let regex = &code.regexes[re.0 as usize];
                     let hit = match self.record.get(field as usize, &self.settings) {
-                        Field::Text(s) => regex.is_match(s),
+                        Field::Text(s) | Field::Str(s) => regex.is_match(s),
                         Field::Missing => regex.is_match(b""),
                         Field::Value(v) => {
                             self.scratch.clear();
@@ -937,7 +939,7 @@ impl<'p> Vm<'p> {
                 Op::PrintRecord => {
                     let out = self.streams.stdout();
                     let buffer = out.buffer();
-                    buffer.extend_from_slice(self.record.whole(&self.settings));
+                    self.record.print_to(&self.settings, buffer);
                     buffer.extend_from_slice(&self.settings.ors);
                     out.settle()?;
                 }

@@ -67,19 +67,24 @@ impl Vm<'_> {
                 Ok(array)
             }
             Value::Link(link) => {
-                let array = self.link_to_array(link)?;
+                let array = self.link_to_array(link, n)?;
                 self.vals[at] = Value::Array(array);
                 Ok(array)
             }
-            _ => Err(Fatal::new(format!(
-                "attempt to use scalar `{}` as an array",
-                self.local_name(n)
-            ))),
+            _ => Err(self.scalar_as_array(n)),
         }
     }
 
-    /// Makes the variable at the end of a chain of links an array.
-    fn link_to_array(&mut self, link: Link) -> Result<ArrayRef> {
+    #[cold]
+    fn scalar_as_array(&self, n: u32) -> Fatal {
+        Fatal::new(format!(
+            "attempt to use scalar `{}` as an array",
+            self.local_name(n)
+        ))
+    }
+
+    /// Makes the variable at the end of a chain of links, which begins at local `n`, an array.
+    fn link_to_array(&mut self, link: Link, n: u32) -> Result<ArrayRef> {
         let mut link = link;
         let mut passed = Vec::new();
         let array = loop {
@@ -96,8 +101,8 @@ impl Vm<'_> {
                         self.vals[at as usize] = Value::Array(array);
                         break array;
                     }
-                    // It has got a scalar since it was handed over: the callee's array is its own.
-                    _ => break self.store.scratch_array(true)?,
+                    // It has got a scalar since it was handed over.
+                    _ => return Err(self.scalar_as_array(n)),
                 },
             }
         };
@@ -201,7 +206,21 @@ impl Vm<'_> {
     }
 
     pub(super) fn length_local(&mut self, n: u32) -> Result<f64> {
-        match &self.vals[self.base + n as usize] {
+        let mut local = &self.vals[self.base + n as usize];
+        // A callee may have made an array of the variable that both were handed.
+        while let Value::Link(link) = local {
+            match *link {
+                Link::Local(at) => match &self.vals[at as usize] {
+                    next @ (Value::Array(_) | Value::Link(_)) => local = next,
+                    _ => return Ok(0.0),
+                },
+                Link::Global(global) if self.store.global_is_array(global) => {
+                    return self.length_global(global);
+                }
+                Link::Global(_) => return Ok(0.0),
+            }
+        }
+        match local {
             Value::Array(array) => {
                 let array = *array;
                 Ok(self.store.heap_of(array)?.table_len(array.table)? as f64)

@@ -10,7 +10,7 @@ use awk_syntax::names::Special;
 
 use super::Vm;
 use crate::code::{Arr, From};
-use crate::error::{Fatal, Step as Result};
+use crate::error::{Fatal, Step as Result, system_reason};
 use crate::records::RecordReader;
 use crate::streams::StreamError;
 use crate::value::Value;
@@ -95,19 +95,31 @@ impl Vm<'_> {
             }
         }
         let value = Value::text(&value, true);
+        let shown = || String::from_utf8_lossy(name);
         match self.input.names.get(name) {
-            Some(NamedVariable::Global(n)) => self.globals[*n as usize] = value,
+            Some(NamedVariable::Global(n)) => {
+                let n = *n;
+                if self.store.global_is_array(n) {
+                    self.store.refuse_assignment(name)?;
+                    return Err(Fatal::operand(format!(
+                        "cannot assign to `{}` from the command line: it is an array",
+                        shown()
+                    )));
+                }
+                self.globals[n as usize] = value;
+            }
             Some(NamedVariable::Special(s)) => {
                 let s = *s;
                 self.set_special(s, value)?;
             }
             Some(NamedVariable::NoScalar) => {
-                let shown = String::from_utf8_lossy(name);
-                return Err(Fatal::new(format!(
-                    "cannot assign to `{shown}` from the command line: it is an array or a function"
+                return Err(Fatal::operand(format!(
+                    "cannot assign to `{}` from the command line: it is an array or a function",
+                    shown()
                 )));
             }
             None => {
+                self.store.refuse_assignment(name)?;
                 self.input.others.retain(|(other, _)| other != name);
                 self.input.others.push((name.to_vec(), value));
             }
@@ -174,7 +186,8 @@ impl Vm<'_> {
                     (self.input.warn)(format!("warning: {error}: skipped"));
                     return Ok(false);
                 }
-                Err(error) => return Err(error.into()),
+                Err(StreamError::StdoutClosed) => return Err(Fatal::broken_pipe()),
+                Err(error) => return Err(Fatal::operand(error.to_string())),
             }
         }
         self.settings
@@ -241,7 +254,7 @@ impl Vm<'_> {
         } else {
             format!("{:?}", String::from_utf8_lossy(&name))
         };
-        Fatal::new(format!("cannot read {shown}: {error}"))
+        Fatal::operand(format!("cannot read {shown}: {}", system_reason(error)))
     }
 
     /// The next record as `$0`; false at the end of input.

@@ -20,7 +20,7 @@ impl Vm<'_> {
     #[inline]
     pub(super) fn field_num(&mut self, n: usize) -> f64 {
         match self.record.get(n, &self.settings) {
-            Field::Text(s) => parse_prefix(s),
+            Field::Text(s) | Field::Str(s) => parse_prefix(s),
             Field::Value(v) => v.to_num(),
             Field::Missing => 0.0,
         }
@@ -30,6 +30,7 @@ impl Vm<'_> {
     pub(super) fn field(&mut self, n: usize) -> Value {
         match self.record.get(n, &self.settings) {
             Field::Text(s) => Value::text(s, true),
+            Field::Str(s) => Value::text(s, false),
             Field::Value(v) => v.clone(),
             Field::Missing => Value::text(b"", true),
         }
@@ -38,7 +39,7 @@ impl Vm<'_> {
     #[inline]
     pub(super) fn append_field(&mut self, n: usize, out: bool) {
         match self.record.get(n, &self.settings) {
-            Field::Text(s) => self.text.extend_from_slice(s),
+            Field::Text(s) | Field::Str(s) => self.text.extend_from_slice(s),
             Field::Value(v) => {
                 v.append_to(
                     if out {
@@ -64,6 +65,11 @@ impl Vm<'_> {
                 crate::format::number_to_text(n, &self.settings.convfmt, &mut self.scratch);
                 test.passes(Some(s.cmp(self.scratch.as_slice())))
             }
+            Field::Str(s) => {
+                self.scratch.clear();
+                crate::format::number_to_text(n, &self.settings.convfmt, &mut self.scratch);
+                test.passes(Some(s.cmp(self.scratch.as_slice())))
+            }
             Field::Value(v) => test.passes(crate::value::compare(
                 v,
                 &Value::Num(n),
@@ -84,7 +90,7 @@ impl Vm<'_> {
         }
         self.scratch.clear();
         value.append_to(&self.settings.convfmt, &mut self.scratch);
-        self.record.set_text(&self.scratch, &self.settings)
+        self.record.set_whole(value, &self.scratch, &self.settings)
     }
 
     #[inline]

@@ -1,0 +1,592 @@
+//! Expressions, by precedence.
+
+use super::{DEPTH_MAX, Fault, NEST_COST, Parse, Parser};
+use crate::ast::*;
+use crate::lex::Token;
+use crate::names::Builtin;
+
+impl Parser<'_> {
+    /// An expression in which `>` compares.
+    pub(super) fn full_expr(&mut self) -> Parse<Expr> {
+        let outer = std::mem::replace(&mut self.no_gt, false);
+        let result = self.expr();
+        self.no_gt = outer;
+        result
+    }
+
+    pub(super) fn expr(&mut self) -> Parse<Expr> {
+        // A chain `a ? b : c ? d : e` is read in a loop and folded from its right end: programs make it long.
+        let depth = self.depth;
+        let mut arms = Vec::new();
+        let mut last = self.or()?;
+        while self.take(&Token::Question) {
+            self.deepen()?;
+            self.skip_newlines();
+            let yes = self.nested(NEST_COST, Self::expr)?;
+            self.skip_newlines();
+            self.expect(&Token::Colon, "of `?:`")?;
+            self.skip_newlines();
+            arms.push((std::mem::replace(&mut last, self.or()?), yes));
+        }
+        self.depth = depth;
+        while let Some((cond, yes)) = arms.pop() {
+            let span = cond.span.to(last.span);
+            last = Expr {
+                kind: ExprKind::Cond {
+                    cond: Box::new(cond),
+                    yes: Box::new(yes),
+                    no: Box::new(last),
+                },
+                span,
+            };
+        }
+        Ok(last)
+    }
+
+    pub(super) fn or(&mut self) -> Parse<Expr> {
+        self.flat(Token::Or, Self::and, ExprKind::Or)
+    }
+
+    pub(super) fn and(&mut self) -> Parse<Expr> {
+        self.flat(Token::And, Self::membership, ExprKind::And)
+    }
+
+    pub(super) fn flat(
+        &mut self,
+        sign: Token,
+        operand: fn(&mut Self) -> Parse<Expr>,
+        make: fn(Vec<Expr>) -> ExprKind,
+    ) -> Parse<Expr> {
+        let first = operand(self)?;
+        if self.token != sign {
+            return Ok(first);
+        }
+        let mut list = vec![first];
+        while self.take(&sign) {
+            self.skip_newlines();
+            list.push(operand(self)?);
+        }
+        let span = list[0].span.to(self.last);
+        Ok(Expr {
+            kind: make(list),
+            span,
+        })
+    }
+
+    pub(super) fn membership(&mut self) -> Parse<Expr> {
+        let mut left = self.matching()?;
+        let depth = self.depth;
+        while self.token == Token::In {
+            self.deepen()?;
+            self.bump();
+            let Token::Name(array) = self.token else {
+                return self.fail("the name of an array after `in`");
+            };
+            let array_span = self.span;
+            self.bump();
+            let span = left.span.to(array_span);
+            left = Expr {
+                kind: ExprKind::In {
+                    subs: vec![left],
+                    array,
+                    array_span,
+                },
+                span,
+            };
+        }
+        self.depth = depth;
+        Ok(left)
+    }
+
+    /// One more level of a left-leaning chain; the caller resets `depth` at its end.
+    pub(super) fn deepen(&mut self) -> Parse<()> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return self.nested(0, |_| Ok(()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn matching(&mut self) -> Parse<Expr> {
+        let mut left = self.comparison()?;
+        let depth = self.depth;
+        while matches!(self.token, Token::Tilde | Token::NotTilde) {
+            self.deepen()?;
+            let negated = self.bump() == Token::NotTilde;
+            let right = self.comparison()?;
+            let span = left.span.to(right.span);
+            left = Expr {
+                kind: ExprKind::Match {
+                    negated,
+                    left: Box::new(left),
+                    right: Box::new(right),
+                },
+                span,
+            };
+        }
+        self.depth = depth;
+        Ok(left)
+    }
+
+    pub(super) fn comparison(&mut self) -> Parse<Expr> {
+        let left = self.piped()?;
+        let op = match self.token {
+            Token::Lt => CompareOp::Lt,
+            Token::Le => CompareOp::Le,
+            Token::Eq => CompareOp::Eq,
+            Token::Ne => CompareOp::Ne,
+            Token::Ge => CompareOp::Ge,
+            Token::Gt if !self.no_gt => CompareOp::Gt,
+            _ => return Ok(left),
+        };
+        self.bump();
+        let right = self.piped()?;
+        if matches!(
+            self.token,
+            Token::Lt | Token::Le | Token::Eq | Token::Ne | Token::Ge
+        ) || (self.token == Token::Gt && !self.no_gt)
+        {
+            return self.fail("no second comparison: `a < b < c` needs parentheses");
+        }
+        let span = left.span.to(right.span);
+        Ok(Expr {
+            kind: ExprKind::Compare {
+                op,
+                left: Box::new(left),
+                right: Box::new(right),
+            },
+            span,
+        })
+    }
+
+    /// `command | getline`, which binds looser than concatenation: gawk reads `"echo " "date" | getline` as one command.
+    pub(super) fn piped(&mut self) -> Parse<Expr> {
+        let mut left = self.concat()?;
+        let depth = self.depth;
+        while self.token == Token::Pipe && self.peek() == Token::Getline {
+            self.deepen()?;
+            self.bump();
+            self.bump();
+            let target = self.getline_target()?;
+            let span = left.span.to(self.last);
+            left = Expr {
+                kind: ExprKind::Getline {
+                    target,
+                    from: GetlineFrom::Command(Box::new(left)),
+                },
+                span,
+            };
+        }
+        self.depth = depth;
+        Ok(left)
+    }
+
+    pub(super) fn concat(&mut self) -> Parse<Expr> {
+        let first = self.sum()?;
+        if !self.starts_operand() {
+            return Ok(first);
+        }
+        let mut list = vec![first];
+        while self.starts_operand() {
+            list.push(self.sum()?);
+        }
+        let span = list[0].span.to(self.last);
+        Ok(Expr {
+            kind: ExprKind::Concat(list),
+            span,
+        })
+    }
+
+    /// Whether a concatenation goes on here. `+` and `-` were taken by the sum before; `/` divides.
+    pub(super) fn starts_operand(&self) -> bool {
+        matches!(
+            self.token,
+            Token::Number(_)
+                | Token::Str(_)
+                | Token::Name(_)
+                | Token::FuncName(_)
+                | Token::Builtin(_)
+                | Token::Dollar
+                | Token::Not
+                | Token::LParen
+                | Token::Incr
+                | Token::Decr
+                | Token::Getline
+        )
+    }
+
+    pub(super) fn sum(&mut self) -> Parse<Expr> {
+        self.arith(Self::product, |token| match token {
+            Token::Plus => Some(ArithOp::Add),
+            Token::Minus => Some(ArithOp::Sub),
+            _ => None,
+        })
+    }
+
+    pub(super) fn product(&mut self) -> Parse<Expr> {
+        self.arith(Self::unary, |token| match token {
+            Token::Star => Some(ArithOp::Mul),
+            Token::Slash => Some(ArithOp::Div),
+            Token::Percent => Some(ArithOp::Mod),
+            _ => None,
+        })
+    }
+
+    pub(super) fn arith(
+        &mut self,
+        operand: fn(&mut Self) -> Parse<Expr>,
+        op_of: fn(&Token) -> Option<ArithOp>,
+    ) -> Parse<Expr> {
+        let first = operand(self)?;
+        let Some(mut op) = op_of(&self.token) else {
+            return Ok(first);
+        };
+        let start = first.span;
+        let mut rest = Vec::new();
+        loop {
+            self.bump();
+            rest.push((op, operand(self)?));
+            match op_of(&self.token) {
+                Some(next) => op = next,
+                None => break,
+            }
+        }
+        Ok(Expr {
+            kind: ExprKind::Arith {
+                first: Box::new(first),
+                rest,
+            },
+            span: start.to(self.last),
+        })
+    }
+
+    pub(super) fn unary(&mut self) -> Parse<Expr> {
+        let make = match self.token {
+            Token::Not => ExprKind::Not,
+            Token::Minus => ExprKind::Minus,
+            Token::Plus => ExprKind::Plus,
+            _ => return self.power(),
+        };
+        let start = self.span;
+        self.bump();
+        let operand = self.nested(1, Self::unary)?;
+        let span = start.to(operand.span);
+        Ok(Expr {
+            kind: make(Box::new(operand)),
+            span,
+        })
+    }
+
+    pub(super) fn power(&mut self) -> Parse<Expr> {
+        let base = self.postfix(true)?;
+        if self.token != Token::Caret {
+            return Ok(base);
+        }
+        self.bump();
+        // The exponent may carry a sign, and is itself a power: right-associative.
+        let exponent = self.nested(1, Self::unary)?;
+        let span = base.span.to(exponent.span);
+        Ok(Expr {
+            kind: ExprKind::Power {
+                base: Box::new(base),
+                exponent: Box::new(exponent),
+            },
+            span,
+        })
+    }
+
+    /// A primary with `++`, `--` or an assignment after it.
+    pub(super) fn postfix(&mut self, assignable: bool) -> Parse<Expr> {
+        let target = self.primary()?;
+        if !target.is_lvalue() {
+            return Ok(target);
+        }
+        let op = match self.token {
+            Token::Incr | Token::Decr => {
+                let down = self.bump() == Token::Decr;
+                let span = target.span.to(self.last);
+                return Ok(Expr {
+                    kind: ExprKind::Step {
+                        target: Box::new(target),
+                        down,
+                        prefix: false,
+                    },
+                    span,
+                });
+            }
+            _ if !assignable => return Ok(target),
+            Token::Assign => None,
+            Token::AddAssign => Some(ArithOp::Add),
+            Token::SubAssign => Some(ArithOp::Sub),
+            Token::MulAssign => Some(ArithOp::Mul),
+            Token::SlashAssign => Some(ArithOp::Div),
+            Token::ModAssign => Some(ArithOp::Mod),
+            Token::PowAssign => Some(ArithOp::Pow),
+            _ => return Ok(target),
+        };
+        self.bump();
+        let value = self.nested(NEST_COST, Self::expr)?;
+        let span = target.span.to(value.span);
+        Ok(Expr {
+            kind: ExprKind::Assign {
+                target: Box::new(target),
+                op,
+                value: Box::new(value),
+            },
+            span,
+        })
+    }
+
+    pub(super) fn primary(&mut self) -> Parse<Expr> {
+        let start = self.span;
+        let kind = match &mut self.token {
+            Token::Number(n) => {
+                let n = *n;
+                self.bump();
+                ExprKind::Num(n)
+            }
+            Token::Str(s) => {
+                let s = std::mem::take(s);
+                self.bump();
+                ExprKind::Str(s)
+            }
+            Token::Slash | Token::SlashAssign => {
+                let Some((text, span)) = self.lexer.regex_from(self.span, self.diagnostics) else {
+                    self.token = Token::Bad;
+                    return Err(Fault);
+                };
+                self.regexes.push(self.span);
+                self.span = span;
+                self.bump();
+                ExprKind::Regex(text)
+            }
+            Token::Name(name) => {
+                let name = *name;
+                self.bump();
+                if self.token == Token::LBracket {
+                    let subs = self.subscripts()?;
+                    ExprKind::Index { array: name, subs }
+                } else {
+                    ExprKind::Var(name)
+                }
+            }
+            Token::FuncName(name) => {
+                let name = *name;
+                self.bump();
+                self.bump();
+                let args = self.arguments()?;
+                ExprKind::Call { name, args }
+            }
+            Token::Builtin(which) => {
+                let which = *which;
+                self.builtin(which)?
+            }
+            Token::Dollar => {
+                self.bump();
+                ExprKind::Field(Box::new(self.nested(1, Self::field_number)?))
+            }
+            Token::Incr | Token::Decr => {
+                let down = self.bump() == Token::Decr;
+                let target = self.nested(1, Self::primary)?;
+                if !target.is_lvalue() {
+                    let what = if down { "--" } else { "++" };
+                    self.diagnostics.error(
+                        target.span,
+                        format!("`{what}` needs a variable, a field or an array element"),
+                    );
+                    return Err(Fault);
+                }
+                ExprKind::Step {
+                    target: Box::new(target),
+                    down,
+                    prefix: true,
+                }
+            }
+            Token::Getline => {
+                self.bump();
+                let target = self.getline_target()?;
+                let from = if self.take(&Token::Lt) {
+                    let file = self.nested(1, |p| p.postfix(false))?;
+                    GetlineFrom::File(Box::new(file))
+                } else {
+                    GetlineFrom::Main
+                };
+                ExprKind::Getline { target, from }
+            }
+            Token::LParen => return self.parenthesised(),
+            Token::Minus | Token::Plus | Token::Not => return self.nested(1, Self::unary),
+            _ => return self.fail("an expression"),
+        };
+        Ok(Expr {
+            kind,
+            span: start.to(self.last),
+        })
+    }
+
+    /// What follows `$`: binds tighter than everything, so `$i++` is `($i)++`, but `$++i` and `$-1` are what they look like.
+    pub(super) fn field_number(&mut self) -> Parse<Expr> {
+        let start = self.span;
+        let make = match self.token {
+            Token::Minus => ExprKind::Minus,
+            Token::Plus => ExprKind::Plus,
+            Token::Not => ExprKind::Not,
+            _ => return self.primary(),
+        };
+        self.bump();
+        let operand = self.nested(1, Self::field_number)?;
+        Ok(Expr {
+            kind: make(Box::new(operand)),
+            span: start.to(self.last),
+        })
+    }
+
+    pub(super) fn getline_target(&mut self) -> Parse<Option<Box<Expr>>> {
+        if matches!(self.token, Token::Name(_) | Token::Dollar) {
+            return Ok(Some(Box::new(self.nested(1, Self::primary)?)));
+        }
+        Ok(None)
+    }
+
+    pub(super) fn parenthesised(&mut self) -> Parse<Expr> {
+        let start = self.span;
+        let tuple_allowed = self.tuple_at == Some(start);
+        self.bump();
+        let first = self.nested(NEST_COST, |p| p.full_expr())?;
+        if self.token != Token::Comma {
+            self.expect(&Token::RParen, "to close a parenthesis")?;
+            return Ok(Expr {
+                kind: ExprKind::Group(Box::new(first)),
+                span: start.to(self.last),
+            });
+        }
+        let mut list = vec![first];
+        while self.take(&Token::Comma) {
+            self.skip_newlines();
+            list.push(self.nested(NEST_COST, |p| p.full_expr())?);
+        }
+        self.expect(&Token::RParen, "to close a list")?;
+        let span = start.to(self.last);
+        if self.take(&Token::In) {
+            let Token::Name(array) = self.token else {
+                return self.fail("the name of an array after `in`");
+            };
+            let array_span = self.span;
+            self.bump();
+            return Ok(Expr {
+                kind: ExprKind::In {
+                    subs: list,
+                    array,
+                    array_span,
+                },
+                span: span.to(array_span),
+            });
+        }
+        if tuple_allowed {
+            return Ok(Expr {
+                kind: ExprKind::Tuple(list),
+                span,
+            });
+        }
+        self.fail("`in` after a list in parentheses")
+    }
+
+    pub(super) fn subscripts(&mut self) -> Parse<Vec<Expr>> {
+        self.bump(); // `[`
+        if self.token == Token::RBracket {
+            return self.fail("a subscript");
+        }
+        let mut subs = vec![self.nested(NEST_COST, |p| p.full_expr())?];
+        while self.take(&Token::Comma) {
+            self.skip_newlines();
+            subs.push(self.nested(NEST_COST, |p| p.full_expr())?);
+        }
+        self.expect(&Token::RBracket, "to close a subscript")?;
+        Ok(subs)
+    }
+
+    /// Arguments and `)`; the `(` is read.
+    pub(super) fn arguments(&mut self) -> Parse<Vec<Expr>> {
+        let mut args = Vec::new();
+        self.skip_newlines();
+        while self.token != Token::RParen {
+            args.push(self.nested(NEST_COST, |p| p.full_expr())?);
+            self.skip_newlines();
+            if self.token != Token::RParen {
+                self.expect(&Token::Comma, "or `)` after an argument")?;
+                self.skip_newlines();
+                if self.token == Token::RParen {
+                    return self.fail("an argument after `,`");
+                }
+            }
+        }
+        self.bump();
+        Ok(args)
+    }
+
+    pub(super) fn builtin(&mut self, which: Builtin) -> Parse<ExprKind> {
+        let name_span = self.span;
+        self.bump();
+        if self.token != Token::LParen {
+            if which == Builtin::Length {
+                return Ok(ExprKind::Builtin {
+                    which,
+                    args: Vec::new(),
+                    parens: false,
+                });
+            }
+            return self.fail(&format!("`(` after `{}`", which.name()));
+        }
+        self.bump();
+        let args = self.arguments()?;
+        let (least, most) = which.arity();
+        if args.len() < least || args.len() > most {
+            let wanted = match (least, most) {
+                (l, m) if l == m => format!("{l}"),
+                (l, usize::MAX) => format!("at least {l}"),
+                (l, m) => format!("{l} to {m}"),
+            };
+            let message = format!(
+                "`{}` takes {wanted} argument(s), here are {}",
+                which.name(),
+                args.len()
+            );
+            self.diagnostics.error(name_span, message);
+        }
+        if matches!(which, Builtin::Sub | Builtin::Gsub)
+            && let Some(target) = args.get(2)
+            && !target.is_lvalue()
+        {
+            // gawk and onetrue-awk go on with a value that nobody sees; so do we.
+            self.diagnostics.warn(
+                target.span,
+                format!("third argument of `{}` is not assignable", which.name()),
+            );
+        }
+        Ok(ExprKind::Builtin {
+            which,
+            args,
+            parens: true,
+        })
+    }
+}
+
+pub(super) fn contains_tuple(kind: &ExprKind) -> bool {
+    // A list can only be the leftmost operand of what was read.
+    let mut kind = kind;
+    loop {
+        kind = match kind {
+            ExprKind::Tuple(_) => return true,
+            ExprKind::Arith { first, .. } => &first.kind,
+            ExprKind::Concat(list) | ExprKind::And(list) | ExprKind::Or(list) => &list[0].kind,
+            ExprKind::Power { base, .. } => &base.kind,
+            ExprKind::Compare { left, .. } | ExprKind::Match { left, .. } => &left.kind,
+            ExprKind::Cond { cond, .. } => &cond.kind,
+            ExprKind::In { subs, .. } => &subs[0].kind,
+            ExprKind::Getline {
+                from: GetlineFrom::Command(command),
+                ..
+            } => &command.kind,
+            _ => return false,
+        };
+    }
+}

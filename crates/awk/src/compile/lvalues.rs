@@ -1,0 +1,233 @@
+//! What can be assigned to: names, elements, fields, and the assignments themselves.
+
+use awk_syntax::Place;
+use awk_syntax::ast::*;
+use awk_syntax::names::{Special, Symbol};
+
+use super::facts::*;
+use super::{Compiler, Target};
+use crate::code::*;
+use crate::value::Value;
+
+impl<'a> Compiler<'a> {
+    pub(super) fn variable(&mut self, name: Symbol) -> Target<'a> {
+        match self.program.place(name, self.inside) {
+            Place::Local(n) => Target::Local(n),
+            Place::Global(n) => Target::Global(n),
+            Place::Special(s) => Target::Special(s),
+        }
+    }
+
+    pub(super) fn array(&mut self, name: Symbol) -> Arr {
+        match self.program.place(name, self.inside) {
+            Place::Local(n) => Arr(n | Arr::LOCAL),
+            Place::Global(n) => Arr(n),
+            Place::Special(Special::ENVIRON) => {
+                self.code.uses_environ = true;
+                Arr::ENVIRON
+            }
+            Place::Special(_) => {
+                self.code.uses_argv = true;
+                Arr::ARGV
+            }
+        }
+    }
+
+    pub(super) fn target(&mut self, e: &'a Expr) -> Target<'a> {
+        match &e.kind {
+            ExprKind::Var(name) => self.variable(*name),
+            ExprKind::Field(number) => Target::Field(number),
+            ExprKind::Index { array, subs } => {
+                let array = self.array(*array);
+                Target::Elem(array, subs)
+            }
+            other => unreachable!("{other:?} is no target: the parser refuses it"),
+        }
+    }
+
+    /// Fills the key register.
+    pub(super) fn key(&mut self, subs: &'a [Expr]) {
+        if let [sub] = subs {
+            let sub = sub.ungrouped();
+            match &sub.kind {
+                ExprKind::Str(s) => {
+                    let n = self.constant(Value::text(s, false));
+                    self.emit(Op::KeyConst(n));
+                }
+                ExprKind::Var(name) => match self.variable(*name) {
+                    Target::Global(n) => self.emit(Op::KeyGlobal(n)),
+                    Target::Local(n) => self.emit(Op::KeyLocal(n)),
+                    _ => {
+                        self.val(sub);
+                        self.emit(Op::KeyVal);
+                    }
+                },
+                ExprKind::Field(number) if const_field(number).is_some() => {
+                    self.emit(Op::KeyField(const_field(number).unwrap_or(0)));
+                }
+                _ if self.is_num(sub) => {
+                    self.num(sub);
+                    self.emit(Op::KeyNum);
+                }
+                ExprKind::Concat(_) => {
+                    self.text(sub);
+                    self.emit(Op::KeyText);
+                }
+                _ => {
+                    self.val(sub);
+                    self.emit(Op::KeyVal);
+                }
+            }
+            return;
+        }
+        self.emit(Op::TextBegin);
+        for (at, sub) in subs.iter().enumerate() {
+            if at > 0 {
+                self.emit(Op::AppendSubsep);
+            }
+            self.append(sub, false);
+        }
+        self.emit(Op::KeyText);
+    }
+
+    /// The key of subscripts as one value.
+    pub(super) fn key_value(&mut self, subs: &'a [Expr]) {
+        if let [sub] = subs {
+            self.val(sub);
+            return;
+        }
+        self.emit(Op::TextBegin);
+        for (at, sub) in subs.iter().enumerate() {
+            if at > 0 {
+                self.emit(Op::AppendSubsep);
+            }
+            self.append(sub, false);
+        }
+        self.emit(Op::TextEnd);
+    }
+
+    /// With `keep`, the assigned value stays: on the number stack if the whole assignment `is_num`, else as a value.
+    pub(super) fn assign(
+        &mut self,
+        target: &'a Expr,
+        op: Option<ArithOp>,
+        value: &'a Expr,
+        keep: bool,
+    ) {
+        let place = self.target(target);
+        if let Some(op) = op {
+            self.num(value);
+            self.arith_assign(&place, op, keep);
+            return;
+        }
+        if !keep && self.grows(&place, value) {
+            return;
+        }
+        if self.is_num(value) {
+            self.num(value);
+            self.store_num(&place, keep);
+        } else {
+            self.val(value);
+            self.store(&place, keep);
+        }
+    }
+
+    /// `s = s x y`: appends in place. Only if `x y` cannot change `s`.
+    pub(super) fn grows(&mut self, place: &Target<'a>, value: &'a Expr) -> bool {
+        let ExprKind::Concat(list) = &value.ungrouped().kind else {
+            return false;
+        };
+        let ExprKind::Var(name) = list[0].kind else {
+            return false;
+        };
+        let op = match (place, self.variable(name)) {
+            (Target::Global(a), Target::Global(b)) if *a == b => Op::GrowGlobal(b),
+            (Target::Local(a), Target::Local(b)) if *a == b => Op::GrowLocal(b),
+            _ => return false,
+        };
+        if !list[1..].iter().all(is_quiet) {
+            return false;
+        }
+        self.emit(Op::TextBegin);
+        for part in &list[1..] {
+            self.append(part, false);
+        }
+        self.emit(op);
+        true
+    }
+
+    pub(super) fn arith_assign(&mut self, place: &Target<'a>, op: ArithOp, keep: bool) {
+        match *place {
+            Target::Global(n) => self.emit(Op::ArithGlobal { n, op, keep }),
+            Target::Local(n) => self.emit(Op::ArithLocal { n, op, keep }),
+            Target::Special(s) => self.emit(Op::ArithSpecial { s, op, keep }),
+            Target::Field(number) => {
+                self.num(number);
+                self.emit(Op::ArithField { op, keep });
+            }
+            Target::Elem(array, subs) => {
+                self.key(subs);
+                self.emit(Op::ArithElem { array, op, keep });
+            }
+        }
+    }
+
+    /// Stores the value on the value stack.
+    pub(super) fn store(&mut self, place: &Target<'a>, keep: bool) {
+        match *place {
+            Target::Global(n) => self.emit(Op::StoreGlobal { n, keep }),
+            Target::Local(n) => self.emit(Op::StoreLocal { n, keep }),
+            Target::Special(s) => self.emit(Op::StoreSpecial { s, keep }),
+            Target::Field(number) => {
+                self.num(number);
+                self.emit(Op::StoreField { keep });
+            }
+            Target::Elem(array, subs) => {
+                self.key(subs);
+                self.emit(Op::StoreElem { array, keep });
+            }
+        }
+    }
+
+    /// Stores the number on the number stack.
+    pub(super) fn store_num(&mut self, place: &Target<'a>, keep: bool) {
+        match *place {
+            Target::Global(n) => self.emit(Op::StoreNumGlobal { n, keep }),
+            Target::Local(n) => self.emit(Op::StoreNumLocal { n, keep }),
+            Target::Elem(array, subs) => {
+                self.key(subs);
+                self.emit(Op::StoreNumElem { array, keep });
+            }
+            Target::Special(_) | Target::Field(_) => {
+                self.emit(Op::ValNum);
+                self.store(place, keep);
+                if keep {
+                    self.emit(Op::NumVal);
+                }
+            }
+        }
+    }
+
+    pub(super) fn step(&mut self, target: &'a Expr, step: Step) {
+        match self.target(target) {
+            Target::Global(n) => self.emit(Op::StepGlobal { n, step }),
+            Target::Local(n) => self.emit(Op::StepLocal { n, step }),
+            Target::Special(s) => self.emit(Op::StepSpecial { s, step }),
+            Target::Field(number) => {
+                self.num(number);
+                self.emit(Op::StepField(step));
+            }
+            Target::Elem(array, subs) => {
+                if let [sub] = subs
+                    && let ExprKind::Field(number) = &sub.ungrouped().kind
+                    && let Some(field) = const_field(number)
+                {
+                    self.emit(Op::StepElemField { array, field, step });
+                    return;
+                }
+                self.key(subs);
+                self.emit(Op::StepElem { array, step });
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Statements: what each does to the flow of control.
+
+use std::rc::Rc;
+
+use awk_syntax::ast::*;
+
+use super::facts::is_quiet;
+use super::{Compiler, Label, Loop};
+use crate::code::*;
+use crate::format::Format;
+
+impl<'a> Compiler<'a> {
+    pub(super) fn body(&mut self, body: &'a [Stmt]) {
+        for statement in body {
+            self.statement(statement);
+        }
+    }
+
+    pub(super) fn statement(&mut self, statement: &'a Stmt) {
+        self.span = statement.span;
+        match &statement.kind {
+            StmtKind::Expr(e) => self.effect(e),
+            StmtKind::Print {
+                printf, args, to, ..
+            } => self.print(*printf, args, to.as_ref()),
+            StmtKind::If { arms, otherwise } => {
+                let done = self.label();
+                for (at, (cond, body)) in arms.iter().enumerate() {
+                    let next = self.label();
+                    self.jump(cond, next, false);
+                    self.body(body);
+                    if at + 1 < arms.len() || otherwise.is_some() {
+                        self.emit_jump(Op::Jump, done);
+                    }
+                    self.here(next);
+                }
+                if let Some(body) = otherwise {
+                    self.body(body);
+                }
+                self.here(done);
+            }
+            StmtKind::While { cond, body } => {
+                let (again, start, out) = (self.label(), self.label(), self.label());
+                self.emit_jump(Op::Jump, again);
+                self.here(start);
+                self.loop_body(body, again, out);
+                self.here(again);
+                self.jump(cond, start, true);
+                self.here(out);
+            }
+            StmtKind::DoWhile { body, cond } => {
+                let (again, start, out) = (self.label(), self.label(), self.label());
+                self.here(start);
+                self.loop_body(body, again, out);
+                self.here(again);
+                self.jump(cond, start, true);
+                self.here(out);
+            }
+            StmtKind::For {
+                init,
+                cond,
+                step,
+                body,
+            } => {
+                let (again, start, test, out) =
+                    (self.label(), self.label(), self.label(), self.label());
+                if let Some(init) = init {
+                    self.statement(init);
+                }
+                self.emit_jump(Op::Jump, test);
+                self.here(start);
+                self.loop_body(body, again, out);
+                self.here(again);
+                if let Some(step) = step {
+                    self.statement(step);
+                }
+                self.here(test);
+                match cond {
+                    Some(cond) => self.jump(cond, start, true),
+                    None => self.emit_jump(Op::Jump, start),
+                }
+                self.here(out);
+            }
+            StmtKind::ForIn {
+                var,
+                var_span,
+                array,
+                array_span,
+                body,
+            } => {
+                let (again, out) = (self.label(), self.label());
+                self.span = *array_span;
+                let array = self.array(*array);
+                self.emit(Op::ForIn(array));
+                self.here(again);
+                self.emit_jump(|to| Op::ForNext { end: to }, out);
+                self.span = *var_span;
+                let target = self.variable(*var);
+                self.store(&target, false);
+                self.loop_body(body, again, out);
+                self.emit_jump(Op::Jump, again);
+                self.here(out);
+                self.emit(Op::ForEnd);
+            }
+            StmtKind::Block(body) => self.body(body),
+            StmtKind::Next => self.emit(Op::Next),
+            StmtKind::NextFile => self.emit(Op::NextFile),
+            StmtKind::Exit(status) => {
+                if let Some(status) = status {
+                    self.num(status);
+                }
+                self.emit(Op::Exit {
+                    given: status.is_some(),
+                });
+            }
+            StmtKind::Return(value) => {
+                match value {
+                    Some(value) => self.val(value),
+                    None => self.emit(Op::Uninit),
+                }
+                self.emit(Op::Return);
+            }
+            StmtKind::Break => {
+                if let Some(l) = self.loops.last() {
+                    let out = l.out;
+                    self.emit_jump(Op::Jump, out);
+                }
+            }
+            StmtKind::Continue => {
+                if let Some(l) = self.loops.last() {
+                    let again = l.again;
+                    self.emit_jump(Op::Jump, again);
+                }
+            }
+            StmtKind::Delete { array, subs, .. } => {
+                let array = self.array(*array);
+                match subs {
+                    Some(subs) => {
+                        self.key(subs);
+                        self.emit(Op::DeleteElem(array));
+                    }
+                    None => self.emit(Op::DeleteArray(array)),
+                }
+            }
+        }
+    }
+
+    pub(super) fn loop_body(&mut self, body: &'a [Stmt], again: Label, out: Label) {
+        self.loops.push(Loop { again, out });
+        self.body(body);
+        self.loops.pop();
+    }
+
+    pub(super) fn print(&mut self, printf: bool, args: &'a [Expr], to: Option<&'a Redirect>) {
+        let kind = to.map_or(To::Stdout, |to| match to.kind {
+            RedirectKind::File => To::File,
+            RedirectKind::Append => To::Append,
+            RedirectKind::Pipe => To::Pipe,
+        });
+        if printf {
+            self.format(args, Op::Printf, |format, args| Op::PrintfConst {
+                format,
+                args,
+            });
+        } else if args.is_empty() {
+            if to.is_none() {
+                self.emit(Op::PrintRecord);
+                return;
+            }
+            self.emit(Op::TextBegin);
+            self.emit(Op::AppendField { n: 0, out: false });
+            self.emit(Op::AppendOrs);
+        } else if args.iter().all(is_quiet) {
+            self.emit(Op::TextBegin);
+            for (at, arg) in args.iter().enumerate() {
+                if at > 0 {
+                    self.emit(Op::AppendOfs);
+                }
+                self.append(arg, true);
+            }
+            self.emit(Op::AppendOrs);
+        } else {
+            // An argument may change OFS or ORS, or print by itself: all are computed before any is put down.
+            for arg in args {
+                self.val(arg);
+            }
+            self.emit(Op::Print {
+                args: args.len() as u32,
+            });
+        }
+        if let Some(to) = to {
+            self.text(&to.target);
+        }
+        if let Some(to) = to {
+            self.span = to.target.span;
+        }
+        self.emit(Op::Write(kind));
+    }
+
+    /// Values of a format and its arguments, then the instruction that applies it.
+    pub(super) fn format(
+        &mut self,
+        args: &'a [Expr],
+        dynamic: fn(u32) -> Op,
+        constant: fn(u32, u32) -> Op,
+    ) {
+        if let Some(ExprKind::Str(format)) = args.first().map(|a| &a.ungrouped().kind) {
+            let number = self.code.formats.len() as u32;
+            self.code.formats.push(Rc::new(Format::parse(format)));
+            for arg in &args[1..] {
+                self.val(arg);
+            }
+            self.emit(constant(number, args.len() as u32 - 1));
+            return;
+        }
+        for arg in args {
+            self.val(arg);
+        }
+        self.emit(dynamic(args.len() as u32));
+    }
+}
