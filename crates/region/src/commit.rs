@@ -31,6 +31,8 @@ const CHECKPOINT_AT_CLOSE_BYTES: u64 = 1 << 20;
 const CHECKPOINT_BYTES: Range<u64> = 4 << 20..64 << 20;
 /// A recycled journal file longer than this is cut.
 const JOURNAL_KEPT_BYTES: u64 = 64 << 20;
+/// While a writer runs, its note is behind by up to this much of the journal, which is what others read when they open.
+const NOTE_EVERY_BYTES: u64 = 64 << 10;
 /// The journal file grows in steps from this, written with zeros ahead, so that an append changes no metadata of the
 /// file system and its flush is one write.
 const JOURNAL_STEP_BYTES: Range<u64> = 32 << 10..8 << 20;
@@ -351,7 +353,12 @@ impl Backing {
         self.private_pages += self.pending.len();
         self.pending.clear();
         self.applied_seq = self.tail.seq;
-        self.write_note();
+        // Not at every commit: the note is another page of the journal, which the next flush would have to write too
+        // (1.36 instead of 1.1 times a bare write and flush where that takes 0.1 ms; 2026-11-20).
+        let noted = self.note.as_ref().map_or(FRAMES_START, |note| note.tail);
+        if self.tail.offset >= noted + NOTE_EVERY_BYTES {
+            self.write_note();
+        }
         Ok(true)
     }
 
@@ -693,6 +700,15 @@ impl Region {
         }
         if durability == Durability::Durable {
             self.settle(&mut stats, true)?;
+        }
+        if let Some(backing) = &mut self.backing {
+            let is_noted = backing
+                .note
+                .as_ref()
+                .is_some_and(|note| note.applied_seq == backing.tail.seq);
+            if backing.applied_seq == backing.tail.seq && !is_noted {
+                backing.write_note();
+            }
         }
         Ok(stats)
     }
