@@ -128,7 +128,7 @@ pub struct Facts {
     pub journal_file_bytes: u64,
     /// Bytes of frames that the next recovery would read.
     pub journal_used_bytes: u64,
-    /// Commits that wait in the journal.
+    /// Commits in the journal that are not known to be in the heap file (while a writer runs, some of them are).
     pub commits_pending: u64,
     /// Address at which C programs map it.
     pub home: u64,

@@ -241,7 +241,8 @@ fn a_snapshot_goes_back_though_the_journal_was_recycled() {
     store(&mut writer, 1);
     writer.commit(Durability::Lazy).expect("committed"); // waits in the journal
     let mut reader = snapshot(&path);
-    assert_eq!(reader.facts().expect("a file").commits_pending, 1);
+    // At least this one: the note may be behind what is applied while a writer runs.
+    assert!(reader.facts().expect("a file").commits_pending >= 1);
     assert!(
         writer
             .checkpoint()
