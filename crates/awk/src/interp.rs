@@ -157,8 +157,9 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     vm.store
         .commit(&loaded.resolved, &vm.globals, &others, durability)?;
     let exit_code = vm.exit_code;
-    // Gives the file's reserve back. The commit is already as durable as was asked for: no second flush.
-    vm.store.main.close(Durability::Lazy)?;
+    // The commit is already as durable as was asked for: this flushes again only to recycle a long journal, or to give
+    // the space of what was deleted back to the file system.
+    vm.store.main.close(durability)?;
     Ok(exit_code)
 }
 
