@@ -97,6 +97,8 @@ pub(crate) struct Backing {
     /// Space of the heap file reserved so far; 0 when not looked at yet.
     pub(crate) allocated_end: u64,
     pub(crate) boot: [u8; 16],
+    /// See [`Contents::nonce`].
+    pub(crate) nonce: u64,
     /// The note as it stands beside the journal, if this boot can believe it.
     pub(crate) note: Option<Note>,
     pub(crate) poisoned: bool,
@@ -267,6 +269,7 @@ impl Backing {
             durable_seq: self.flushed_seq,
             new_end: self.tail.end,
             time_s: self.time_s,
+            nonce: self.nonce,
             runs: &[],
             page_sums: &[],
             fresh_sums: &[],
@@ -519,6 +522,7 @@ impl Region {
             durable_seq: backing.flushed_seq,
             new_end: self.end,
             time_s: (backing.now_s)(),
+            nonce: backing.nonce,
             runs: &runs,
             page_sums: &page_sums,
             fresh_sums: &fresh_sums,

@@ -31,6 +31,7 @@ pub(crate) struct Header {
     pub(crate) chain: u64,
     pub(crate) fresh_count: u32,
     pub(crate) page_count: u32,
+    pub(crate) nonce: u64,
 }
 
 impl Header {
@@ -49,6 +50,7 @@ impl Header {
         put_u64(&mut bytes, at::CHAIN, self.chain);
         put_u32(&mut bytes, at::FRESH_COUNT, self.fresh_count);
         put_u32(&mut bytes, at::PAGE_COUNT, self.page_count);
+        put_u64(&mut bytes, at::NONCE, self.nonce);
         bytes
     }
 
@@ -65,6 +67,7 @@ impl Header {
             chain: get_u64(bytes, at::CHAIN),
             fresh_count: get_u32(bytes, at::FRESH_COUNT),
             page_count: get_u32(bytes, at::PAGE_COUNT),
+            nonce: get_u64(bytes, at::NONCE),
         })
     }
 
@@ -128,6 +131,9 @@ pub(crate) struct Contents<'a> {
     pub(crate) durable_seq: u64,
     pub(crate) new_end: u64,
     pub(crate) time_s: u64,
+    /// Of this handle: a frame that is written anew must not be the one that a crash took, or what was chained to
+    /// that one would come back.
+    pub(crate) nonce: u64,
     /// Changed lines: ascending, multiples of a line.
     pub(crate) runs: &'a [Range<u64>],
     /// The sum of each page that has runs, in their order.
@@ -172,6 +178,7 @@ pub(crate) fn append<'m>(
         new_end: contents.new_end,
         time_s: contents.time_s,
         chain: tail.chain,
+        nonce: contents.nonce,
         fresh_count: u32::try_from(contents.fresh_sums.len())
             .map_err(|_| io::Error::other("too much fresh space in one commit"))?,
         page_count: contents.page_sums.len() as u32, // at most the runs

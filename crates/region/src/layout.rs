@@ -107,7 +107,7 @@ pub mod frame {
     pub const CHAIN: usize = 64; // 8  checksum of the frame before, or the generation's salt
     pub const FRESH_COUNT: usize = 72; // 4  pages of fresh space, each with its sum
     pub const PAGE_COUNT: usize = 76; // 4  changed pages, each with its sum
-    pub const RESERVED: usize = 80; // 8  zero
+    pub const NONCE: usize = 80; // 8  of the process that wrote it: no two processes write the same frame
     pub const CHECKSUM: usize = 88; // 8  XXH3-64 of header 0..88 and payload, seeded with CHAIN
 }
 /// A run in a frame's payload: offset (8), length in bytes (8); both multiples of a line.

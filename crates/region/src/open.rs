@@ -385,6 +385,17 @@ impl Region {
 /// Heaps up to this size are compared with their sums whenever they are opened.
 const VERIFIED_BYTES_MAX: u64 = 2 << 20;
 
+/// A number that no other handle of this machine has had: boot, process, moment and count.
+fn new_nonce(boot: &[u8; 16]) -> u64 {
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let mut bytes = boot.to_vec();
+    bytes.extend(u64::from(std::process::id()).to_le_bytes());
+    bytes.extend(now.map_or(0, |d| d.as_nanos() as u64).to_le_bytes());
+    layout::checksum(&bytes, count)
+}
+
 /// How [`open_on`] opens.
 struct How {
     access: Access,
@@ -492,6 +503,7 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         heap_unflushed: false,
         allocated_end: 0,
         boot,
+        nonce: new_nonce(&boot),
         poisoned: false,
         tail_spoiled: false,
         superblock_suspect: found.note.is_none(),

@@ -39,7 +39,7 @@ fn the_documents_tables_are_the_constants() {
     );
     assert_eq!(
         rows_under(&doc, "### frame"),
-        fields!(frame: MAGIC 4, RUN_COUNT 4, SEQ 8, GENERATION 8, DURABLE_SEQ 8, PAYLOAD_BYTES 8, OLD_END 8, NEW_END 8, TIME_S 8, CHAIN 8, FRESH_COUNT 4, PAGE_COUNT 4, RESERVED 8, CHECKSUM 8)
+        fields!(frame: MAGIC 4, RUN_COUNT 4, SEQ 8, GENERATION 8, DURABLE_SEQ 8, PAYLOAD_BYTES 8, OLD_END 8, NEW_END 8, TIME_S 8, CHAIN 8, FRESH_COUNT 4, PAGE_COUNT 4, NONCE 8, CHECKSUM 8)
     );
     assert_eq!(
         rows_under(&doc, "### sums header"),
