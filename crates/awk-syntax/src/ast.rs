@@ -13,6 +13,8 @@ pub struct Program {
     pub rules: Vec<Rule>,
     /// Function definitions in program order.
     pub functions: Vec<Function>,
+    /// Libraries named by `@load`, with the places of their names.
+    pub loads: Vec<(String, Span)>,
     /// The names that symbols stand for.
     pub names: Names,
 }
@@ -35,6 +37,10 @@ pub enum Pattern {
     Begin,
     /// `END`
     End,
+    /// `BEGINFILE`
+    BeginFile,
+    /// `ENDFILE`
+    EndFile,
     /// none: every record
     Always,
     /// an expression
@@ -101,9 +107,12 @@ pub enum StmtKind {
     ForIn {
         var: Symbol,
         var_span: Span,
-        array: Symbol,
-        array_span: Span,
+        array: ArrayExpr,
         body: Vec<Stmt>,
+    },
+    Switch {
+        subject: Expr,
+        cases: Vec<Case>,
     },
     Block(Vec<Stmt>),
     Next,
@@ -114,28 +123,51 @@ pub enum StmtKind {
     Continue,
     /// `delete a[subs]`, or the whole array without `subs`.
     Delete {
-        array: Symbol,
-        array_span: Span,
+        array: ArrayExpr,
         subs: Option<Vec<Expr>>,
     },
+}
+
+/// One label of a `switch` and what follows it; the end of a body falls through to the next.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// A constant (number, string, regular expression); `None`: `default`.
+    pub label: Option<Expr>,
+    /// Statements up to the next label.
+    pub body: Vec<Stmt>,
+    /// From `case` or `default` to the colon.
+    pub span: Span,
+}
+
+/// An array: a name, and the subscripts that lead from it to an array inside it: `a`, `a[1]`, `a[1][2, 3]`.
+#[derive(Clone, Debug)]
+pub struct ArrayExpr {
+    /// The outermost array.
+    pub name: Symbol,
+    /// From the name to the last bracket.
+    pub span: Span,
+    /// One list of subscripts for each pair of brackets.
+    pub path: Vec<Vec<Expr>>,
 }
 
 /// Where output goes.
 #[derive(Clone, Debug)]
 pub struct Redirect {
-    /// `>`, `>>` or `|`.
+    /// `>`, `>>`, `|` or `|&`.
     pub kind: RedirectKind,
     /// File name or command.
     pub target: Expr,
 }
 
-/// The three ways of output redirection.
+/// The ways of output redirection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum RedirectKind {
     File,
     Append,
     Pipe,
+    /// `|&`
+    Coprocess,
 }
 
 /// An expression and its place.
@@ -155,10 +187,13 @@ pub enum ExprKind {
     Str(Vec<u8>),
     /// `/text/`: a pattern where one is wanted, `$0 ~ /text/` elsewhere.
     Regex(Vec<u8>),
+    /// `@/text/`: a regular expression as a value.
+    TypedRegex(Vec<u8>),
     Var(Symbol),
     Field(Box<Expr>),
+    /// `a[1][2]` is subscript 2 of the array `a[1]`.
     Index {
-        array: Symbol,
+        array: ArrayExpr,
         subs: Vec<Expr>,
     },
     Group(Box<Expr>),
@@ -189,8 +224,7 @@ pub enum ExprKind {
     },
     In {
         subs: Vec<Expr>,
-        array: Symbol,
-        array_span: Span,
+        array: ArrayExpr,
     },
     And(Vec<Expr>),
     Or(Vec<Expr>),
@@ -215,6 +249,12 @@ pub enum ExprKind {
         name: Symbol,
         args: Vec<Expr>,
     },
+    /// `@name(args)`: the variable holds the function's name.
+    IndirectCall {
+        name: Symbol,
+        name_span: Span,
+        args: Vec<Expr>,
+    },
     /// `parens` is false for `length` without them.
     Builtin {
         which: Builtin,
@@ -234,6 +274,8 @@ pub enum GetlineFrom {
     Main,
     File(Box<Expr>),
     Command(Box<Expr>),
+    /// `command |& getline`
+    Coprocess(Box<Expr>),
 }
 
 /// Arithmetic operators.
