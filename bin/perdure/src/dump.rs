@@ -123,7 +123,7 @@ impl Dump<'_> {
     /// The lines of one value, whose name is in `path`.
     fn value(&mut self, cell: Cell<'_>, depth: usize) -> heap::Result<()> {
         let cost = match cell {
-            Cell::Str { bytes, .. } if bytes.len() > 15 => bytes.len() as u64,
+            Cell::Str { bytes, .. } | Cell::Other(bytes) if bytes.len() > 15 => bytes.len() as u64,
             _ => 0,
         };
         self.spend(32 + cost)?;
@@ -133,7 +133,9 @@ impl Dump<'_> {
         self.line.clear();
         self.line.extend_from_slice(&self.path);
         match cell {
-            Cell::Uninit => self.line.extend_from_slice(b"  # uninitialized"),
+            cell if text::kind(cell) == "uninitialized" => {
+                self.line.extend_from_slice(b"  # uninitialized")
+            }
             cell => {
                 self.line.extend_from_slice(b" = ");
                 text::push_value(&mut self.line, cell);

@@ -122,7 +122,30 @@ pub fn push_value(out: &mut Vec<u8>, cell: Cell<'_>) {
     match cell {
         Cell::Num(n) => push_number(out, n),
         Cell::Str { bytes, .. } => push_quoted(out, bytes),
+        Cell::Other(bytes) => push_other(out, bytes),
         Cell::Uninit | Cell::Table(_) => {}
+    }
+}
+
+/// AWK's other kinds of values (docs/format.md) as a program would write them.
+fn push_other(out: &mut Vec<u8>, bytes: &[u8]) {
+    match bytes.split_first() {
+        Some((b'R', regex)) => {
+            out.extend_from_slice(b"@/");
+            push_escaped(out, regex, b"\\\"");
+            out.push(b'/');
+        }
+        Some((b'B', [truth])) => {
+            out.extend_from_slice(b"mkbool(");
+            out.push(*truth);
+            out.push(b')');
+        }
+        Some((b'I' | b'F', digits)) => push_escaped(out, digits, b""),
+        Some((b'U', [])) | None => {}
+        Some(_) => {
+            out.extend_from_slice(b"a value that this program does not know: ");
+            push_quoted(out, bytes);
+        }
     }
 }
 
@@ -164,6 +187,11 @@ pub fn kind(cell: Cell<'_>) -> &'static str {
         Cell::Num(_) => "number",
         Cell::Str { bytes, maybe_num } if maybe_num && looks_numeric(bytes) => "strnum",
         Cell::Str { .. } => "string",
+        Cell::Other([b'R', ..]) => "regexp",
+        Cell::Other([b'B', ..]) => "number|bool",
+        Cell::Other([b'I' | b'F', ..]) => "number",
+        Cell::Other([b'U']) => "uninitialized",
+        Cell::Other(_) => "unknown",
         Cell::Table(_) => "array",
     }
 }

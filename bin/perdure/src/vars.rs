@@ -102,7 +102,7 @@ pub fn run(args: &HeapArgs, out: &mut Out) -> Result<Exit> {
 fn row(heap: &Heap, name: &[u8], cell: Cell<'_>, kind: &'static str) -> Result<Row> {
     let (count, bytes) = match cell {
         Cell::Table(table) => (heap.table_len(table)?.to_string(), heap.table_bytes(table)?),
-        Cell::Str { bytes, .. } if bytes.len() > 15 => {
+        Cell::Str { bytes, .. } | Cell::Other(bytes) if bytes.len() > 15 => {
             ("-".into(), ENTRY_BYTES + bytes.len() as u64)
         }
         _ => ("-".into(), ENTRY_BYTES),

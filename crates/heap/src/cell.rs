@@ -5,7 +5,8 @@
 
 use crate::layout::{
     BLOB_LEN_MASK, INLINE_BYTES_MAX, KEY_BLOB, TEXT_BYTES_MAX, VALUE_BLOB, VALUE_BLOB_MAYBE_NUM,
-    VALUE_INLINE, VALUE_INLINE_MAYBE_NUM, VALUE_NUM, VALUE_TABLE, VALUE_UNINIT,
+    VALUE_BLOB_OTHER, VALUE_INLINE, VALUE_INLINE_MAYBE_NUM, VALUE_INLINE_OTHER, VALUE_NUM,
+    VALUE_TABLE, VALUE_UNINIT,
 };
 use crate::table::Table;
 use crate::{Heap, Result};
@@ -24,6 +25,14 @@ pub enum Cell<'a> {
     },
     /// A table inside: an array of arrays, or a root.
     Table(Table),
+    /// A value of a kind that the heap does not know and only keeps: the first byte says which kind, the rest is the
+    /// user's. At least one byte.
+    Other(&'a [u8]),
+}
+
+/// Whether a value tag is one of a block with text.
+pub(crate) fn is_blob(tag: u8) -> bool {
+    matches!(tag, VALUE_BLOB | VALUE_BLOB_MAYBE_NUM | VALUE_BLOB_OTHER)
 }
 
 /// Where a value cell lies. Valid until the next insertion, removal or clear in its table.
@@ -182,8 +191,12 @@ impl Heap {
                 maybe_num: tag & 0xf0 == VALUE_INLINE_MAYBE_NUM,
             });
         }
+        if tag & 0xf0 == VALUE_INLINE_OTHER {
+            return self.other(slot, slot.0, u64::from(tag & 0xf));
+        }
         let low: u64 = self.region.get(slot.0)?;
         match tag {
+            VALUE_BLOB_OTHER => self.other(slot, low, high & BLOB_LEN_MASK),
             VALUE_UNINIT => Ok(Cell::Uninit),
             VALUE_NUM => Ok(Cell::Num(f64::from_bits(low))),
             VALUE_BLOB | VALUE_BLOB_MAYBE_NUM => {
@@ -197,6 +210,16 @@ impl Heap {
             _ => Err(self
                 .region
                 .damaged(slot.0, format!("a value with the unknown tag {tag:#x}"))),
+        }
+    }
+
+    #[cold]
+    fn other(&self, slot: Slot, offset: u64, len: u64) -> Result<Cell<'_>> {
+        match self.region.bytes(offset, len)? {
+            [] => Err(self
+                .region
+                .damaged(slot.0, "a value of another kind that does not say which")),
+            bytes => Ok(Cell::Other(bytes)),
         }
     }
 
@@ -245,30 +268,25 @@ impl Heap {
             Cell::Uninit => (0, u64::from(VALUE_UNINIT) << 56),
             Cell::Num(n) => (n.to_bits(), u64::from(VALUE_NUM) << 56),
             Cell::Table(table) => (table.0, u64::from(VALUE_TABLE) << 56),
-            Cell::Str { bytes, maybe_num } if bytes.len() <= INLINE_BYTES_MAX => {
-                let kind = if maybe_num {
-                    VALUE_INLINE_MAYBE_NUM
-                } else {
-                    VALUE_INLINE
-                };
-                inline_words(bytes, kind | bytes.len() as u8)
-            }
             Cell::Str { bytes, maybe_num } => {
-                let tag = if maybe_num {
-                    VALUE_BLOB_MAYBE_NUM
+                let tags = if maybe_num {
+                    (VALUE_INLINE_MAYBE_NUM, VALUE_BLOB_MAYBE_NUM)
                 } else {
-                    VALUE_BLOB
+                    (VALUE_INLINE, VALUE_BLOB)
                 };
-                (
-                    self.replace_blob(slot, bytes)?,
-                    bytes.len() as u64 | u64::from(tag) << 56,
-                )
+                self.text_words(slot, bytes, tags)?
+            }
+            Cell::Other(bytes) => {
+                self.text_words(slot, bytes, (VALUE_INLINE_OTHER, VALUE_BLOB_OTHER))?
             }
         };
         let old_low: u64 = self.region.get(slot.0)?;
         let old_high: u64 = self.region.get(slot.0 + 8)?;
-        let refers = matches!(value, Cell::Table(_))
-            || matches!(value, Cell::Str { bytes, .. } if bytes.len() > INLINE_BYTES_MAX);
+        let refers = match value {
+            Cell::Table(_) => true,
+            Cell::Str { bytes, .. } | Cell::Other(bytes) => bytes.len() > INLINE_BYTES_MAX,
+            Cell::Uninit | Cell::Num(_) => false,
+        };
         if !(refers && old_low == low) {
             self.free_value(old_low, old_high)?;
         }
@@ -276,11 +294,33 @@ impl Heap {
             .put(slot.0, u128::from(low) | u128::from(high) << 64)
     }
 
+    /// Takes a table out of a cell, which holds nothing afterwards; the table is the caller's to free.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn cell_take_table(&mut self, slot: Slot) -> Result<Option<Table>> {
+        let Cell::Table(table) = self.cell(slot)? else {
+            return Ok(None);
+        };
+        self.region.put(slot.0, u128::from(VALUE_UNINIT) << 120)?;
+        Ok(Some(table))
+    }
+
+    /// The words of a text: in the cell or in a block, with the one or the other tag.
+    #[inline]
+    fn text_words(&mut self, slot: Slot, text: &[u8], tags: (u8, u8)) -> Result<(u64, u64)> {
+        if text.len() <= INLINE_BYTES_MAX {
+            return Ok(inline_words(text, tags.0 | text.len() as u8));
+        }
+        let high = text.len() as u64 | u64::from(tags.1) << 56;
+        Ok((self.replace_blob(slot, text)?, high))
+    }
+
     /// A block with `text` for this cell: the one that it has, if the text fits well, else a new one.
     fn replace_blob(&mut self, slot: Slot, text: &[u8]) -> Result<u64> {
         let old_low: u64 = self.region.get(slot.0)?;
         let old_tag = (self.region.get::<u64>(slot.0 + 8)? >> 56) as u8;
-        if old_tag == VALUE_BLOB || old_tag == VALUE_BLOB_MAYBE_NUM {
+        if is_blob(old_tag) {
             let block = self.block_at(old_low)?;
             let len = text.len() as u64;
             if block.start == old_low && len <= block.bytes && len > block.bytes / 2 {
@@ -294,7 +334,7 @@ impl Heap {
     /// Frees what a value cell refers to.
     pub(crate) fn free_value(&mut self, low: u64, high: u64) -> Result<()> {
         match (high >> 56) as u8 {
-            VALUE_BLOB | VALUE_BLOB_MAYBE_NUM => self.free(low),
+            tag if is_blob(tag) => self.free(low),
             VALUE_TABLE => self.table_free(Table(low)),
             _ => Ok(()),
         }

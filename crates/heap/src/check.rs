@@ -6,9 +6,10 @@
 //! The invariant: the walk changes nothing and ends, whatever the bytes.
 
 use crate::alloc::Block;
+use crate::cell::is_blob;
 use crate::layout::{
-    CLASSES, HEADER, KEY_HOLE, TABLE_MAGIC, VALUE, VALUE_BLOB, VALUE_BLOB_MAYBE_NUM, VALUE_TABLE,
-    ZONE_FREE, ZONE_SMALL, chunk, header, table as at,
+    CLASSES, HEADER, KEY_HOLE, TABLE_MAGIC, VALUE, VALUE_TABLE, ZONE_FREE, ZONE_SMALL, chunk,
+    header, table as at,
 };
 use crate::zones::walk_blocks;
 use crate::{Error, ErrorKind, Heap, Result, Slot, Table};
@@ -303,7 +304,7 @@ impl Heap {
             self.region.get(entry + VALUE + 8)?,
         );
         match (high >> 56) as u8 {
-            VALUE_BLOB | VALUE_BLOB_MAYBE_NUM => {
+            tag if is_blob(tag) => {
                 reached.reach(report, low, high & crate::layout::BLOB_LEN_MASK, "a value");
             }
             VALUE_TABLE => waiting.push(Table(low)),

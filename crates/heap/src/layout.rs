@@ -119,8 +119,10 @@ pub const VALUE_NUM: u8 = 1; // 0..8 IEEE 754 double
 pub const VALUE_BLOB: u8 = 2; // string: 0..8 offset, 8..14 length
 pub const VALUE_BLOB_MAYBE_NUM: u8 = 3; // string from input that may count as a number
 pub const VALUE_TABLE: u8 = 4; // 0..8 offset
+pub const VALUE_BLOB_OTHER: u8 = 5; // text of another kind, which its first byte tells
 pub const VALUE_INLINE: u8 = 0x10; // + length
 pub const VALUE_INLINE_MAYBE_NUM: u8 = 0x20; // + length
+pub const VALUE_INLINE_OTHER: u8 = 0x30; // + length
 pub const BLOB_LEN_MASK: u64 = (1 << 48) - 1;
 
 /// Index: slots of 8 bytes: 28 high bits of the hash, then the entry's offset / 16; 0 is empty.

@@ -10,12 +10,12 @@
 //! The invariant: each entry that is not a hole has exactly one slot in the index (if there is one), reachable by linear
 //! probing from its home without crossing an empty slot.
 
-use crate::cell::{KeyWords, Slot, integer_words};
+use crate::cell::{KeyWords, Slot, integer_words, is_blob};
 use crate::layout::{
     BLOB_LEN_MASK, CHUNK_BYTES, CHUNK_HEADER_BYTES, DEPTH_MAX, DIRECTORY_ENTRY_BYTES, ENTRY_BYTES,
     INDEX_BITS_MIN, KEY_BLOB, KEY_HOLE, PROBES_MAX, SCANNED_ENTRIES_MAX, SEGMENT_BITS,
     SEGMENT_SLOTS, SLOT_BYTES, SLOT_OFFSET_BITS, TABLE_BYTES, TABLE_MAGIC, TAG_BITS, VALUE,
-    VALUE_BLOB, VALUE_BLOB_MAYBE_NUM, VALUE_TABLE, chunk, table as at,
+    VALUE_TABLE, chunk, table as at,
 };
 use crate::{Heap, Result};
 use region::PAGE_BYTES;
@@ -196,7 +196,7 @@ impl Heap {
                 total = add(total, self.block_at(words.0)?.bytes);
             }
             let value_tag = (self.region.get::<u64>(entry + VALUE + 8)? >> 56) as u8;
-            if value_tag == VALUE_BLOB || value_tag == VALUE_BLOB_MAYBE_NUM {
+            if is_blob(value_tag) {
                 total = add(total, self.block_at(self.region.get(entry + VALUE)?)?.bytes);
             }
             Ok(())
@@ -762,7 +762,7 @@ impl Heap {
         let mut waiting = vec![t];
         while let Some(current) = waiting.pop() {
             self.check_table(current)?;
-            let nested = self.clear_one(current)?;
+            let nested = self.table_clear_outer(current)?;
             waiting.extend(nested);
             if current != t {
                 self.free(current.0)?;
@@ -771,8 +771,12 @@ impl Heap {
         Ok(())
     }
 
-    /// Empties one table and returns the tables that were in it.
-    fn clear_one(&mut self, t: Table) -> Result<Vec<Table>> {
+    /// Empties one table and gives the tables that were in it, which are the caller's to free: somebody may still be
+    /// using them.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn table_clear_outer(&mut self, t: Table) -> Result<Vec<Table>> {
         let mut blobs = Vec::new();
         let mut nested = Vec::new();
         self.for_each_entry(t, &mut |entry, words| {
@@ -781,7 +785,7 @@ impl Heap {
             }
             let high: u64 = self.region.get(entry + VALUE + 8)?;
             match (high >> 56) as u8 {
-                VALUE_BLOB | VALUE_BLOB_MAYBE_NUM => blobs.push(self.region.get(entry + VALUE)?),
+                tag if is_blob(tag) => blobs.push(self.region.get(entry + VALUE)?),
                 VALUE_TABLE => nested.push(Table(self.region.get(entry + VALUE)?)),
                 _ => {}
             }

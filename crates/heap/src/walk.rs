@@ -216,6 +216,10 @@ impl Heap {
                     let inner = self.copy_nested(inner, depth + 1, left)?;
                     self.cell_set(target, Cell::Table(inner))?;
                 }
+                Cell::Other(bytes) => {
+                    let bytes = bytes.to_vec();
+                    self.cell_set(target, Cell::Other(&bytes))?;
+                }
                 Cell::Num(n) => self.cell_set_num(target, n)?,
                 Cell::Uninit => {}
             }

@@ -14,6 +14,7 @@ enum Value {
     Uninit,
     Num(f64),
     Str(Vec<u8>, bool),
+    Other(Vec<u8>),
 }
 
 impl Value {
@@ -22,6 +23,7 @@ impl Value {
             Cell::Uninit => Value::Uninit,
             Cell::Num(n) => Value::Num(n),
             Cell::Str { bytes, maybe_num } => Value::Str(bytes.to_vec(), maybe_num),
+            Cell::Other(bytes) => Value::Other(bytes.to_vec()),
             Cell::Table(_) => panic!("no nested tables here"),
         }
     }
@@ -30,6 +32,7 @@ impl Value {
         match self {
             Value::Uninit => Cell::Uninit,
             Value::Num(n) => Cell::Num(*n),
+            Value::Other(bytes) => Cell::Other(bytes),
             Value::Str(bytes, maybe_num) => Cell::Str {
                 bytes,
                 maybe_num: *maybe_num,
@@ -60,7 +63,11 @@ fn random_value(rng: &mut Rng) -> Value {
         1..=3 => Value::Num(rng.below(1000) as f64 / 4.0),
         _ => {
             let len = [3, 15, 16, 40, 300, 5000, 40_000][rng.below(7) as usize];
-            Value::Str(rng.bytes(len), rng.chance(2))
+            let bytes = rng.bytes(len);
+            if rng.chance(6) {
+                return Value::Other(bytes);
+            }
+            Value::Str(bytes, rng.chance(2))
         }
     }
 }
@@ -324,4 +331,28 @@ fn heap_without_strings() -> u64 {
         heap.entry_int(t, i).unwrap();
     }
     heap.live_bytes().unwrap()
+}
+
+#[test]
+fn a_table_taken_out_of_its_cell_lives_on_until_it_is_freed() {
+    let mut heap = Heap::volatile().unwrap();
+    let outer = heap.root("outer").unwrap();
+    let inner = heap.table_new().unwrap();
+    let slot = heap.entry(outer, b"inner").unwrap();
+    heap.cell_set(slot, Cell::Table(inner)).unwrap();
+    let slot = heap.entry(inner, b"k").unwrap();
+    heap.cell_set(slot, Cell::Num(1.0)).unwrap();
+
+    let slot = heap.find(outer, b"inner").unwrap().unwrap();
+    assert_eq!(heap.cell_take_table(slot).unwrap(), Some(inner));
+    assert_eq!(heap.cell_take_table(slot).unwrap(), None);
+    assert!(heap.remove(outer, b"inner").unwrap());
+    assert_eq!(heap.table_len(inner).unwrap(), 1);
+
+    let slot = heap.entry(outer, b"again").unwrap();
+    heap.cell_set(slot, Cell::Table(inner)).unwrap();
+    assert_eq!(heap.table_clear_outer(outer).unwrap(), vec![inner]);
+    assert_eq!(heap.table_len(inner).unwrap(), 1);
+    heap.table_free(inner).unwrap();
+    assert!(heap.check().unwrap().problems.is_empty());
 }
