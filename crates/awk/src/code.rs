@@ -7,10 +7,11 @@
 //! Invariant: an `Op` has at most 16 bytes, and every path through a piece of code leaves the stacks as high as its
 //! consumer expects (`Want` in `compile.rs`).
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use awk_syntax::ast::{ArithOp, CompareOp};
-use awk_syntax::names::Special;
+use awk_syntax::names::{Builtin, Library, Origin, Special};
 use awk_syntax::span::Span;
 
 use crate::fields::Splitter;
@@ -25,10 +26,28 @@ pub struct Arr(pub u32);
 impl Arr {
     /// Marks a parameter of the running function.
     pub const LOCAL: u32 = 1 << 31;
-    /// ENVIRON and ARGV have numbers of their own at the top of the range of globals.
-    pub const ENVIRON: Arr = Arr(Arr::LOCAL - 1);
-    /// See `ENVIRON`.
-    pub const ARGV: Arr = Arr(Arr::LOCAL - 2);
+    /// The array on top of the stack of arrays, which is taken off: one inside another.
+    pub const TOP: Arr = Arr(Arr::LOCAL - 1);
+    /// See `special`.
+    pub const ENVIRON: Arr = Arr::special(Special::ENVIRON);
+    /// See `special`.
+    pub const ARGV: Arr = Arr::special(Special::ARGV);
+    /// See `special`.
+    pub const PROCINFO: Arr = Arr::special(Special::PROCINFO);
+    /// See `special`.
+    pub const FUNCTAB: Arr = Arr::special(Special::FUNCTAB);
+
+    /// Special arrays have numbers of their own at the top of the range of globals. SYMTAB is not among them: it has
+    /// instructions of its own.
+    pub const fn special(s: Special) -> Arr {
+        Arr(Arr::LOCAL - 2 - s as u32)
+    }
+
+    /// Which special array it is.
+    pub fn as_special(self) -> Option<Special> {
+        let s = (Arr::LOCAL - 2).checked_sub(self.0)?;
+        Special::ALL.get(s as usize).copied()
+    }
 }
 
 /// A comparison and the outcome on which to jump, in one byte.
@@ -139,6 +158,7 @@ pub enum To {
     File,
     Append,
     Pipe,
+    Coprocess,
 }
 
 /// Where `getline` reads; a name is the top string of the text buffer.
@@ -148,6 +168,7 @@ pub enum From {
     Main,
     File,
     Command,
+    Coprocess,
 }
 
 /// One-argument functions of numbers.
@@ -192,8 +213,8 @@ pub enum Op {
     ValField(u32), ValFieldDyn,
     ValNum,
     ValElem(Arr),
-    /// a variable handed on as it is, array or not
-    PassLocal(u32), PassGlobal(u32),
+    /// a variable or an element at the key handed on as it is, array or not
+    PassLocal(u32), PassGlobal(u32), PassElem(Arr),
     /// the array itself, as an argument; a local that holds nothing becomes an array
     PushArray(Arr),
 
@@ -254,6 +275,19 @@ pub enum Op {
     /// the number on top is not above 0; it stays
     JumpNone { to: u32 },
 
+    // -- arrays in arrays
+    /// the array in the element at the key, to the stack of arrays; an element that holds nothing becomes one
+    SubArray(Arr),
+    DupArray, DropArray,
+
+    // -- SYMTAB: the variable whose name is the key
+    ValSymbol, StoreSymbol { keep: bool }, InSymbol, ForSymbols,
+    /// to the stack of arrays: the array of that name; a copy of SYMTAB
+    SymbolArray, AllSymbols,
+
+    // -- switch: jumps if the value on top, which stays, is that of the case
+    JumpCase { value: u32, to: u32 },
+
     // -- matching, arrays
     MatchRecord(Re), MatchField { field: u32, re: Re }, MatchText(Re),
     In(Arr), DeleteElem(Arr), DeleteArray(Arr),
@@ -261,6 +295,10 @@ pub enum Op {
 
     // -- functions
     Call { function: u32, args: u32 },
+    /// by the name that lies, as a value, under the arguments
+    CallIndirect { args: u32 },
+    /// a function of the language that has no instruction of its own; arguments and result are values
+    Builtin { which: Builtin, args: u32 },
     /// with the value on top
     Return,
 
@@ -276,7 +314,7 @@ pub enum Op {
     Sub { re: Re, global: bool },
     Sprintf(u32), SprintfConst { format: u32, args: u32 },
     Rand, Srand { given: bool },
-    Close, Fflush { named: bool }, System,
+    Close, CloseSide, Fflush { named: bool }, System,
     /// leaves the status on the number stack; if `into_value` and above 0, the line on the value stack
     Getline { from: From, into_value: bool },
 
@@ -288,7 +326,7 @@ pub enum Op {
     Printf(u32), PrintfConst { format: u32, args: u32 },
 
     // -- flow of records
-    BeginDone, NextRecord { end: u32 }, Next, NextFile, Exit { given: bool }, Halt,
+    BeginDone, BlockEnd, NextRecord { end: u32 }, Next, NextFile, Exit { given: bool }, Halt,
 }
 
 const _: () = assert!(size_of::<Op>() <= 16);
@@ -333,13 +371,38 @@ pub struct Code {
     pub end_start: u32,
     /// Whether there is any rule that needs input read.
     pub reads_input: bool,
-    /// Whether ENVIRON / ARGV occur as arrays.
-    pub uses_environ: bool,
-    /// See `uses_environ`.
-    pub uses_argv: bool,
+    /// First instruction of the BEGINFILE rules, and of the ENDFILE rules, if there are any.
+    pub begin_file: Option<u32>,
+    /// See `begin_file`.
+    pub end_file: Option<u32>,
+    /// Which special arrays occur, by number.
+    special_arrays: u64,
+    /// Functions by name, for calls by name.
+    pub function_numbers: HashMap<String, u32>,
+    /// Libraries that the program loaded.
+    pub libraries: Vec<Library>,
 }
 
 impl Code {
+    /// Notes that a special array occurs.
+    pub fn use_special(&mut self, s: Special) {
+        self.special_arrays |= 1 << s as u32;
+    }
+
+    /// Whether a function of the language can be called.
+    pub fn has_builtin(&self, which: Builtin) -> bool {
+        match which.origin() {
+            Origin::Library(library) => self.libraries.contains(&library),
+            Origin::Posix | Origin::Gawk | Origin::Perdure => true,
+        }
+    }
+
+    /// Whether a special array occurs.
+    #[inline]
+    pub fn uses(&self, s: Special) -> bool {
+        self.special_arrays & (1 << s as u32) != 0
+    }
+
     /// One instruction per line (`--dump=code`).
     pub fn print(&self) -> String {
         let mut out = String::new();

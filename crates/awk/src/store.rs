@@ -9,6 +9,9 @@
 //! Invariants: built-in variables are never in `awk.globals`; a global scalar is written at commit only if it changed; an
 //! array's table is made when it is first used.
 
+use std::rc::Rc;
+
+use awk_syntax::names::Special;
 use awk_syntax::{Kind, Resolved};
 use heap::{Cell, Durability, Heap, Slot, Table};
 
@@ -27,8 +30,10 @@ pub struct Store {
     pub main: Heap,
     scratch: Option<Heap>,
     arrays: Vec<Option<Table>>,
-    environ: Option<ArrayRef>,
-    argv: Option<ArrayRef>,
+    /// Special arrays by number, made when they are first used.
+    specials: [Option<ArrayRef>; Special::ALL.len()],
+    /// Arrays that were deleted while a function might hold them.
+    graveyard: Vec<ArrayRef>,
     /// Values of global scalars as the heap held them when the run began.
     initial: Vec<Value>,
     /// The main heap's, for messages.
@@ -78,27 +83,85 @@ fn refuse_other_meanings(heap: &Heap, heap_name: &str, program: &Resolved) -> Re
     Ok(())
 }
 
-/// A cell as a value; `None` for a table.
+/// What a cell may hold instead of a value.
+#[derive(Clone, Copy, Debug)]
+pub enum NoValue {
+    /// An array inside the array.
+    Array(Table),
+    /// Something that a later version has put there.
+    Unknown,
+}
+
+impl std::convert::From<NoValue> for Fatal {
+    #[cold]
+    fn from(what: NoValue) -> Fatal {
+        Fatal::new(match what {
+            NoValue::Array(_) => "attempt to use an array, which is an element of another, in a scalar context",
+            NoValue::Unknown => "the heap holds a value of a kind that this version of pmawk does not know; use the version that wrote it",
+        })
+    }
+}
+
+/// First bytes of the cells whose kind only AWK knows (docs/format.md).
+mod kind {
+    pub const REGEX: u8 = b'R';
+    pub const BOOL: u8 = b'B';
+    pub const UNASSIGNED: u8 = b'U';
+}
+
+/// A cell as a value.
+///
+/// # Errors
+/// It holds none.
 #[inline]
-pub fn value_of(cell: Cell<'_>) -> Option<Value> {
-    Some(match cell {
+pub fn value_of(cell: Cell<'_>) -> Result<Value, NoValue> {
+    Ok(match cell {
         Cell::Uninit => Value::Uninit,
         Cell::Num(n) => Value::Num(n),
         Cell::Str { bytes, maybe_num } => Value::text(bytes, maybe_num),
-        Cell::Table(_) => return None,
+        Cell::Table(table) => return Err(NoValue::Array(table)),
+        Cell::Other(bytes) => return other_value(bytes),
     })
 }
 
-/// A value as a cell; an array has none.
+#[cold]
+fn other_value(bytes: &[u8]) -> Result<Value, NoValue> {
+    match bytes {
+        [kind::REGEX, text @ ..] => Ok(Value::Regex(Rc::new(text.to_vec()))),
+        [kind::BOOL, truth @ (b'0' | b'1')] => Ok(Value::Bool(*truth == b'1')),
+        [kind::UNASSIGNED] => Ok(Value::Unassigned),
+        _ => Err(NoValue::Unknown),
+    }
+}
+
+/// Stores a value in a cell; an array is none.
+///
+/// # Errors
+/// Trouble of the heap.
 #[inline]
-pub fn cell_of(value: &Value) -> Cell<'_> {
+pub fn put(heap: &mut Heap, slot: Slot, value: &Value) -> heap::Result<()> {
     match value {
-        Value::Num(n) => Cell::Num(*n),
-        Value::Uninit | Value::Array(_) | Value::Link(_) => Cell::Uninit,
-        Value::Small(_) | Value::Long(..) => Cell::Str {
-            bytes: value.as_bytes().unwrap_or_default(),
-            maybe_num: value.maybe_num(),
-        },
+        Value::Num(n) => heap.cell_set(slot, Cell::Num(*n)),
+        Value::Small(_) | Value::Long(..) => {
+            let bytes = value.as_bytes().unwrap_or_default();
+            let maybe_num = value.maybe_num();
+            heap.cell_set(slot, Cell::Str { bytes, maybe_num })
+        }
+        _ => put_other(heap, slot, value),
+    }
+}
+
+#[cold]
+fn put_other(heap: &mut Heap, slot: Slot, value: &Value) -> heap::Result<()> {
+    match value {
+        Value::Bool(b) => heap.cell_set(slot, Cell::Other(&[kind::BOOL, b'0' + u8::from(*b)])),
+        Value::Unassigned => heap.cell_set(slot, Cell::Other(&[kind::UNASSIGNED])),
+        Value::Regex(text) => {
+            let mut bytes = vec![kind::REGEX];
+            bytes.extend_from_slice(text);
+            heap.cell_set(slot, Cell::Other(&bytes))
+        }
+        _ => heap.cell_set(slot, Cell::Uninit),
     }
 }
 
@@ -138,10 +201,12 @@ impl Store {
                         return clash("an array", "a scalar");
                     }
                     (_, Cell::Table(table), _) => arrays[at] = Some(table),
-                    (Some(Value::Uninit), _, Kind::Array) => {}
-                    (Some(_), _, Kind::Array) => return clash("a scalar", "an array"),
-                    (Some(value), _, _) => values[at] = value,
-                    (None, _, _) => {}
+                    (Ok(Value::Uninit), _, Kind::Array) => {}
+                    (Ok(_), _, Kind::Array) => return clash("a scalar", "an array"),
+                    (Ok(value), _, _) => values[at] = value,
+                    (Err(_), _, _) => {
+                        return clash("a value of a kind that this version does not know", "a variable");
+                    }
                 }
             }
         }
@@ -151,8 +216,8 @@ impl Store {
                 main: heap,
                 scratch: None,
                 arrays,
-                environ: None,
-                argv: None,
+                specials: [None; Special::ALL.len()],
+                graveyard: Vec::new(),
                 initial,
                 name: heap_name.to_string(),
             },
@@ -233,39 +298,48 @@ impl Store {
         self.arrays[n as usize].is_some()
     }
 
-    /// A global array, or ENVIRON or ARGV; made if there is none yet.
+    /// A global array that exists.
+    #[inline]
+    pub fn known_array(&self, array: Arr) -> Option<ArrayRef> {
+        match self.arrays.get(array.0 as usize) {
+            Some(Some(table)) => Some(ArrayRef {
+                table: *table,
+                scratch: false,
+                owned: false,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether an array is a global one, which lives as long as the run.
+    pub fn is_global(&self, array: ArrayRef) -> bool {
+        if array.scratch {
+            self.specials.iter().flatten().any(|s| s.table == array.table)
+        } else {
+            self.arrays.contains(&Some(array.table))
+        }
+    }
+
+    /// A global array, or a special one; made if there is none yet.
     ///
     /// # Errors
     /// Trouble of the heap.
     #[inline]
     pub fn global_array(&mut self, array: Arr, names: &[String]) -> Step<ArrayRef> {
-        if let Some(Some(table)) = self.arrays.get(array.0 as usize) {
-            return Ok(ArrayRef {
-                table: *table,
-                scratch: false,
-                owned: false,
-            });
+        match self.known_array(array) {
+            Some(array) => Ok(array),
+            None => self.make_global_array(array, names),
         }
-        self.make_global_array(array, names)
     }
 
     #[cold]
     fn make_global_array(&mut self, array: Arr, names: &[String]) -> Step<ArrayRef> {
-        if array == Arr::ENVIRON || array == Arr::ARGV {
-            let held = if array == Arr::ENVIRON {
-                self.environ
-            } else {
-                self.argv
-            };
-            if let Some(held) = held {
+        if let Some(special) = array.as_special() {
+            if let Some(held) = self.specials[special as usize] {
                 return Ok(held);
             }
             let made = self.scratch_array(false)?;
-            *(if array == Arr::ENVIRON {
-                &mut self.environ
-            } else {
-                &mut self.argv
-            }) = Some(made);
+            self.specials[special as usize] = Some(made);
             return Ok(made);
         }
         let table = self.main.table_new()?;
@@ -307,7 +381,7 @@ impl Store {
     /// The cell holds an array.
     #[inline]
     pub fn get(&mut self, array: ArrayRef, slot: Slot) -> Step<Value> {
-        value_of(self.heap_of(array)?.cell(slot)?).ok_or_else(nested)
+        Ok(value_of(self.heap_of(array)?.cell(slot)?)?)
     }
 
     /// The numeric value of a cell.
@@ -321,8 +395,7 @@ impl Store {
             Some(n) => Ok(n),
             None => match heap.cell(slot)? {
                 Cell::Str { bytes, .. } => Ok(crate::num::parse_prefix(bytes)),
-                Cell::Table(_) => Err(nested()),
-                _ => Ok(0.0),
+                cell => Ok(value_of(cell)?.to_num()),
             },
         }
     }
@@ -330,10 +403,76 @@ impl Store {
     /// Stores a value in a cell.
     ///
     /// # Errors
-    /// Trouble of the heap.
+    /// The cell holds an array; trouble of the heap.
     #[inline]
     pub fn set(&mut self, array: ArrayRef, slot: Slot, value: &Value) -> Step<()> {
-        Ok(self.heap_of(array)?.cell_set(slot, cell_of(value))?)
+        let heap = self.heap_of(array)?;
+        if let Cell::Table(table) = heap.cell(slot)? {
+            return Err(NoValue::Array(table).into());
+        }
+        Ok(put(heap, slot, value)?)
+    }
+
+    /// Stores a number in a cell.
+    ///
+    /// # Errors
+    /// The cell holds an array; trouble of the heap.
+    #[inline]
+    pub fn set_num(&mut self, array: ArrayRef, slot: Slot, n: f64) -> Step<()> {
+        if self.heap_of(array)?.cell_replace_num(slot, n)? {
+            return Ok(());
+        }
+        self.set(array, slot, &Value::Num(n))
+    }
+
+    /// The array in a cell; a cell that holds nothing gets an empty one.
+    ///
+    /// # Errors
+    /// The cell holds a scalar; trouble of the heap.
+    pub fn inner(&mut self, outer: ArrayRef, slot: Slot) -> Step<ArrayRef> {
+        let heap = self.heap_of(outer)?;
+        let table = match heap.cell(slot)? {
+            Cell::Table(table) => table,
+            Cell::Uninit => {
+                let table = heap.table_new()?;
+                heap.cell_set(slot, Cell::Table(table))?;
+                table
+            }
+            _ => {
+                return Err(Fatal::new(
+                    "attempt to use a scalar, which is an element of an array, as an array",
+                ));
+            }
+        };
+        Ok(ArrayRef {
+            table,
+            scratch: outer.scratch,
+            owned: false,
+        })
+    }
+
+    /// Frees an array that left the array it was in; later, if a running function may still use it.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    pub fn drop_inner(&mut self, array: ArrayRef, in_use: bool) -> Step<()> {
+        if in_use {
+            self.graveyard.push(array);
+            return Ok(());
+        }
+        self.free_array(array)
+    }
+
+    /// Frees the arrays that `drop_inner` kept: no function is running that may use them.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    #[inline]
+    pub fn bury(&mut self) -> Step<()> {
+        while let Some(array) = self.graveyard.pop() {
+            self.free_array(array)?;
+        }
+        Ok(())
     }
 
     /// Writes changed scalars, functions, and `others` (assigned on the command line but not mentioned in the program), and
@@ -361,12 +500,12 @@ impl Store {
                 globals,
                 program.names.text(program.globals[at].name).as_bytes(),
             )?;
-            self.main.cell_set(slot, cell_of(value))?;
+            put(&mut self.main, slot, value)?;
         }
         for (name, value) in others {
             let globals = self.main.root(GLOBALS)?;
             let slot = self.main.entry(globals, name)?;
-            self.main.cell_set(slot, cell_of(value))?;
+            put(&mut self.main, slot, value)?;
         }
         for (number, f) in program.functions.iter().enumerate() {
             if f.from_lookup {
@@ -390,9 +529,4 @@ impl Store {
         self.initial = values.to_vec();
         Ok(())
     }
-}
-
-#[cold]
-fn nested() -> Fatal {
-    Fatal::new("the element is an array (of arrays), which this version cannot use")
 }

@@ -9,6 +9,7 @@ use heap::Table;
 
 use crate::format::{Format, number_to_text};
 use crate::num::{looks_numeric, parse_prefix};
+use crate::text::Charset;
 
 /// Longest inline string.
 pub const SMALL_MAX: usize = 22;
@@ -44,10 +45,16 @@ pub struct ArrayRef {
 /// A value.
 #[derive(Clone)]
 pub enum Value {
-    /// Never assigned: `""` and 0 at once.
+    /// Never used: `""` and 0 at once; it may still become an array.
     Uninit,
+    /// Used as a scalar, but never assigned anything else: `""` and 0 at once.
+    Unassigned,
     /// A number.
     Num(f64),
+    /// A number that `mkbool` made.
+    Bool(bool),
+    /// A strongly typed regular expression: its text.
+    Regex(Rc<Vec<u8>>),
     /// A short string.
     Small(Small),
     /// A long string and its strnum mark.
@@ -66,6 +73,8 @@ pub enum Link {
     Global(u32),
     /// A place on the value stack.
     Local(u32),
+    /// An element, by its number in the machine's list of elements that were handed over.
+    Elem(u32),
 }
 
 const _: () = assert!(size_of::<Value>() == 24);
@@ -84,6 +93,17 @@ impl Value {
         } else {
             Value::Long(Rc::new(bytes.to_vec()), maybe_num)
         }
+    }
+
+    /// Text from input: a number if it looks like one. The mark on empty text means something else: see `missing`.
+    #[inline]
+    pub fn input(bytes: &[u8]) -> Value {
+        Value::text(bytes, !bytes.is_empty())
+    }
+
+    /// A field past NF: empty text, that `typeof` calls unassigned.
+    pub fn missing() -> Value {
+        Value::text(b"", true)
     }
 
     /// The bytes, if it is a string.
@@ -110,9 +130,10 @@ impl Value {
     pub fn to_num(&self) -> f64 {
         match self {
             Value::Num(n) => *n,
-            Value::Uninit | Value::Array(_) | Value::Link(_) => 0.0,
+            Value::Bool(b) => f64::from(u8::from(*b)),
             Value::Small(small) => parse_prefix(small.bytes()),
             Value::Long(bytes, _) => parse_prefix(bytes),
+            _ => 0.0,
         }
     }
 
@@ -120,10 +141,12 @@ impl Value {
     pub fn truth(&self) -> bool {
         match self {
             Value::Num(n) => *n != 0.0,
-            Value::Uninit | Value::Array(_) | Value::Link(_) => false,
+            Value::Bool(b) => *b,
+            Value::Regex(text) => !text.is_empty(),
             Value::Small(_) | Value::Long(..) => {
                 text_truth(self.as_bytes().unwrap_or_default(), self.maybe_num())
             }
+            Value::Uninit | Value::Unassigned | Value::Array(_) | Value::Link(_) => false,
         }
     }
 
@@ -132,7 +155,9 @@ impl Value {
     pub fn append_to(&self, format: &Format, out: &mut Vec<u8>) {
         match self {
             Value::Num(n) => number_to_text(*n, format, out),
-            Value::Uninit | Value::Array(_) | Value::Link(_) => {}
+            Value::Bool(b) => out.push(b'0' + u8::from(*b)),
+            Value::Regex(text) => out.extend_from_slice(text),
+            Value::Uninit | Value::Unassigned | Value::Array(_) | Value::Link(_) => {}
             Value::Small(small) => out.extend_from_slice(small.bytes()),
             Value::Long(bytes, _) => out.extend_from_slice(bytes),
         }
@@ -165,7 +190,9 @@ impl Value {
     /// Equal in kind and content: whether storing one over the other would change anything.
     pub fn same(&self, other: &Value) -> bool {
         match (self, other) {
-            (Value::Uninit, Value::Uninit) => true,
+            (Value::Uninit, Value::Uninit) | (Value::Unassigned, Value::Unassigned) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Regex(a), Value::Regex(b)) => a == b,
             (Value::Num(a), Value::Num(b)) => a.to_bits() == b.to_bits(),
             (Value::Array(a), Value::Array(b)) => a == b,
             _ => {
@@ -192,12 +219,23 @@ enum Side<'a> {
 }
 
 /// Compares as AWK does: numbers if both sides are numbers or look like them, else strings by their bytes.
-/// `None` if a NaN is on one side.
-pub fn compare(left: &Value, right: &Value, convfmt: &Format) -> Option<std::cmp::Ordering> {
+/// `None` if a NaN is on one side. With `folded` letters are equal whatever their case (IGNORECASE).
+pub fn compare(
+    left: &Value,
+    right: &Value,
+    convfmt: &Format,
+    folded: Option<Charset>,
+) -> Option<std::cmp::Ordering> {
+    let order = |a: &[u8], b: &[u8]| match folded {
+        None => a.cmp(b),
+        Some(charset) => compare_folded(charset, a, b),
+    };
     fn side(v: &Value) -> Side<'_> {
         match v {
             Value::Num(n) => Side::Num(*n),
-            Value::Uninit | Value::Array(_) | Value::Link(_) => Side::Num(0.0),
+            Value::Bool(b) => Side::Num(f64::from(u8::from(*b))),
+            Value::Regex(text) => Side::Text(text),
+            Value::Uninit | Value::Unassigned | Value::Array(_) | Value::Link(_) => Side::Num(0.0),
             Value::Small(_) | Value::Long(..) => {
                 let bytes = v.as_bytes().unwrap_or_default();
                 if v.maybe_num()
@@ -213,18 +251,27 @@ pub fn compare(left: &Value, right: &Value, convfmt: &Format) -> Option<std::cmp
     let as_text = |v: &Value, out: &mut Vec<u8>| v.append_to(convfmt, out);
     match (side(left), side(right)) {
         (Side::Num(a), Side::Num(b)) => a.partial_cmp(&b),
-        (Side::Text(a), Side::Text(b)) => Some(a.cmp(b)),
+        (Side::Text(a), Side::Text(b)) => Some(order(a, b)),
         (Side::Text(a), Side::Num(_)) => {
             let mut b = Vec::new();
             as_text(right, &mut b);
-            Some(a.cmp(b.as_slice()))
+            Some(order(a, b.as_slice()))
         }
         (Side::Num(_), Side::Text(b)) => {
             let mut a = Vec::new();
             as_text(left, &mut a);
-            Some(a.as_slice().cmp(b))
+            Some(order(a.as_slice(), b))
         }
     }
+}
+
+/// As if all letters were small.
+#[cold]
+pub fn compare_folded(charset: Charset, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    crate::text::to_lower(charset, a, &mut left);
+    crate::text::to_lower(charset, b, &mut right);
+    left.cmp(&right)
 }
 
 #[cfg(test)]
@@ -250,17 +297,17 @@ mod tests {
         use std::cmp::Ordering::{Equal, Greater, Less};
         let f = Format::parse(b"%.6g");
         let (ten, nine) = (Value::text(b" 10 ", true), Value::text(b"9", true));
-        assert_eq!(compare(&ten, &nine, &f), Some(Greater));
-        assert_eq!(compare(&ten, &Value::Num(10.0), &f), Some(Equal));
+        assert_eq!(compare(&ten, &nine, &f, None), Some(Greater));
+        assert_eq!(compare(&ten, &Value::Num(10.0), &f, None), Some(Equal));
         assert_eq!(
-            compare(&Value::text(b"10", false), &Value::Num(9.0), &f),
+            compare(&Value::text(b"10", false), &Value::Num(9.0), &f, None),
             Some(Less)
         );
         assert_eq!(
-            compare(&Value::Uninit, &Value::text(b"", false), &f),
+            compare(&Value::Uninit, &Value::text(b"", false), &f, None),
             Some(Equal)
         );
-        assert_eq!(compare(&Value::Uninit, &Value::Num(0.0), &f), Some(Equal));
-        assert_eq!(compare(&Value::Num(f64::NAN), &Value::Num(0.0), &f), None);
+        assert_eq!(compare(&Value::Uninit, &Value::Num(0.0), &f, None), Some(Equal));
+        assert_eq!(compare(&Value::Num(f64::NAN), &Value::Num(0.0), &f, None), None);
     }
 }

@@ -20,11 +20,16 @@ use crate::store::Store;
 use crate::streams::{StreamError, Streams};
 use crate::text;
 use crate::value::{ArrayRef, Link, Value, compare};
+use calls::Flow;
 
 mod arrays;
+mod builtins;
+mod calls;
 mod input;
 mod output;
+mod sort;
 mod strings;
+mod symbols;
 mod variables;
 
 pub use input::{Input, NamedVariable, assignment};
@@ -40,17 +45,14 @@ const CACHE_MAX: usize = 500;
 pub enum Phase {
     /// BEGIN rules.
     Begin,
+    /// BEGINFILE rules.
+    BeginFile,
     /// Rules for records.
     Main,
+    /// ENDFILE rules.
+    EndFile,
     /// END rules.
     End,
-}
-
-struct Frame {
-    back: u32,
-    base: u32,
-    function: u32,
-    iters: u32,
 }
 
 /// Keys of an array, copied when a `for (k in a)` loop begins: what the body does to the array does not matter to it.
@@ -79,7 +81,13 @@ pub struct Vm<'p> {
     text: Vec<u8>,
     marks: Vec<usize>,
     key: Key,
-    frames: Vec<Frame>,
+    /// Arrays inside arrays, on the way to an element.
+    arrays: Vec<ArrayRef>,
+    /// Elements that hold nothing and were handed to a function, which may make arrays of them.
+    handed: Vec<(ArrayRef, Box<[u8]>)>,
+    frames: Vec<calls::Frame>,
+    /// How many calls in the middle of an instruction are running.
+    nesting: u32,
     base: usize,
     function: u32,
     iters: Vec<Keys>,
@@ -109,6 +117,19 @@ pub struct Vm<'p> {
     scratch: Vec<u8>,
 }
 
+impl Phase {
+    /// How messages name its rules.
+    fn rule(self) -> &'static str {
+        match self {
+            Phase::Begin => "a BEGIN rule",
+            Phase::BeginFile => "a BEGINFILE rule",
+            Phase::Main => "a rule",
+            Phase::EndFile => "an ENDFILE rule",
+            Phase::End => "an END rule",
+        }
+    }
+}
+
 impl<'p> Vm<'p> {
     /// A machine about to run `code`.
     pub fn new(
@@ -128,7 +149,10 @@ impl<'p> Vm<'p> {
             text: Vec::new(),
             marks: Vec::new(),
             key: Key::Int(0),
+            arrays: Vec::new(),
+            handed: Vec::new(),
             frames: Vec::new(),
+            nesting: 0,
             base: 0,
             function: u32::MAX,
             iters: Vec::new(),
@@ -176,70 +200,19 @@ impl<'p> Vm<'p> {
         self.nums.push(if b { 1.0 } else { 0.0 });
     }
 
-    /// Empties what a rule that is left early may have on the stacks.
-    fn unwind(&mut self) -> Result<()> {
-        while !self.frames.is_empty() {
-            self.leave_frame()?;
-        }
-        self.nums.clear();
-        self.vals.clear();
-        self.text.clear();
-        self.marks.clear();
-        self.iters.clear();
-        Ok(())
-    }
-
-    /// Frees the frame's arrays, drops its variables and gives the address to return to.
-    fn leave_frame(&mut self) -> Result<usize> {
-        let Some(frame) = self.frames.pop() else {
-            return Err(Fatal::new("return without a call"));
-        };
-        if self.code.functions[self.function as usize].has_arrays {
-            for at in self.base..self.vals.len() {
-                if let Value::Array(array @ ArrayRef { owned: true, .. }) = self.vals[at] {
-                    self.store.free_array(array)?;
-                }
-            }
-        }
-        self.vals.truncate(self.base);
-        self.iters.truncate(frame.iters as usize);
-        self.base = frame.base as usize;
-        self.function = frame.function;
-        Ok(frame.back as usize)
-    }
-
-    fn enter(&mut self, function: u32, args: u32) -> Result<()> {
-        let code = self.code;
-        let target = &code.functions[function as usize];
-        if self.frames.len() >= FRAMES_MAX {
-            return Err(Fatal::new(format!(
-                "function `{}`: calls nested {FRAMES_MAX} deep",
-                target.name
-            )));
-        }
-        self.frames.push(Frame {
-            back: self.ip as u32,
-            base: self.base as u32,
-            function: self.function,
-            iters: self.iters.len() as u32,
-        });
-        self.base = self.vals.len() - args as usize;
-        self.function = function;
-        for _ in args as usize..target.params.len() {
-            self.vals.push(Value::Uninit);
-        }
-        self.ip = target.entry as usize;
-        Ok(())
-    }
-
     /// Runs from the beginning to the end of the program.
     ///
     /// # Errors
     /// Whatever ends an AWK program early; `position` tells the instruction.
     pub fn run(&mut self) -> Result<()> {
+        self.ip = 0;
+        self.execute().map(drop)
+    }
+
+    /// Runs from the current instruction to the end of the program, or of the call that was made last.
+    fn execute(&mut self) -> Result<Flow> {
         let code = self.code;
         let ops = code.ops.as_slice();
-        self.ip = 0;
         loop {
             let op = ops[self.ip];
             self.ip += 1;
@@ -249,6 +222,7 @@ impl<'p> Vm<'p> {
                 Op::NumGlobal(n) => {
                     let n = match &self.globals[n as usize] {
                         Value::Num(n) => *n,
+                        Value::Uninit => self.touch_global(n)?.to_num(),
                         other => other.to_num(),
                     };
                     self.nums.push(n);
@@ -256,6 +230,7 @@ impl<'p> Vm<'p> {
                 Op::NumLocal(n) => {
                     let n = match &self.vals[self.base + n as usize] {
                         Value::Num(n) => *n,
+                        Value::Uninit | Value::Link(_) => self.touch_local(n)?.to_num(),
                         Value::Array(_) => return Err(self.array_as_scalar(n)),
                         other => other.to_num(),
                     };
@@ -350,10 +325,19 @@ impl<'p> Vm<'p> {
                 // ---- values ----
                 Op::Const(n) => self.vals.push(code.consts[n as usize].clone()),
                 Op::Uninit => self.vals.push(Value::Uninit),
-                Op::ValGlobal(n) => self.vals.push(self.globals[n as usize].clone()),
+                Op::ValGlobal(n) => {
+                    let v = match &self.globals[n as usize] {
+                        Value::Uninit => self.touch_global(n)?,
+                        v => v.clone(),
+                    };
+                    self.vals.push(v);
+                }
                 Op::ValLocal(n) => match &self.vals[self.base + n as usize] {
                     Value::Array(_) => return Err(self.array_as_scalar(n)),
-                    Value::Link(_) => self.vals.push(Value::Uninit),
+                    Value::Uninit | Value::Link(_) => {
+                        let v = self.touch_local(n)?;
+                        self.vals.push(v);
+                    }
                     v => {
                         let v = v.clone();
                         self.vals.push(v);
@@ -366,7 +350,7 @@ impl<'p> Vm<'p> {
                             owned: false,
                             ..*array
                         }),
-                        Value::Uninit => Value::Link(Link::Local(at as u32)),
+                        Value::Uninit | Value::Link(_) => Value::Link(Link::Local(at as u32)),
                         v => v.clone(),
                     };
                     self.vals.push(v);
@@ -379,6 +363,10 @@ impl<'p> Vm<'p> {
                         Value::Uninit => Value::Link(Link::Global(n)),
                         v => v.clone(),
                     };
+                    self.vals.push(v);
+                }
+                Op::PassElem(array) => {
+                    let v = self.pass_element(array)?;
                     self.vals.push(v);
                 }
                 Op::ValSpecial(s) => {
@@ -606,7 +594,7 @@ impl<'p> Vm<'p> {
                 Op::StoreNumElem { array, keep } => {
                     let v = self.pop_num();
                     let (array, slot) = self.entry(array)?;
-                    self.store.heap_of(array)?.cell_set_num(slot, v)?;
+                    self.store.set_num(array, slot, v)?;
                     if keep {
                         self.nums.push(v);
                     }
@@ -770,7 +758,7 @@ impl<'p> Vm<'p> {
                 Op::JumpCompareGlobal { test, var, to, n } => {
                     let passes = match &self.globals[usize::from(var)] {
                         Value::Num(m) => test.passes_nums(*m, n),
-                        v => test.passes(compare(v, &Value::Num(n), &self.settings.convfmt)),
+                        v => test.passes(self.compare_num(v, n)),
                     };
                     if passes {
                         self.ip = to as usize;
@@ -780,7 +768,7 @@ impl<'p> Vm<'p> {
                     let passes = match &self.vals[self.base + usize::from(var)] {
                         Value::Num(m) => test.passes_nums(*m, n),
                         Value::Array(_) => return Err(self.array_as_scalar(u32::from(var))),
-                        v => test.passes(compare(v, &Value::Num(n), &self.settings.convfmt)),
+                        v => test.passes(self.compare_num(v, n)),
                     };
                     if passes {
                         self.ip = to as usize;
@@ -842,7 +830,43 @@ impl<'p> Vm<'p> {
                 Op::DeleteElem(array) => self.delete(array)?,
                 Op::DeleteArray(array) => {
                     let array = self.array(array)?;
-                    self.store.heap_of(array)?.table_clear(array.table)?;
+                    self.clear(array)?;
+                }
+                Op::SubArray(array) => {
+                    let inner = self.sub_array(array)?;
+                    self.arrays.push(inner);
+                }
+                Op::DupArray => {
+                    if let Some(&array) = self.arrays.last() {
+                        self.arrays.push(array);
+                    }
+                }
+                Op::DropArray => {
+                    self.arrays.pop();
+                }
+                Op::ValSymbol => {
+                    let v = self.symbol()?;
+                    self.vals.push(v);
+                }
+                Op::StoreSymbol { keep } => self.set_symbol(keep)?,
+                Op::InSymbol => {
+                    let found = self.has_symbol();
+                    self.push_bool(found);
+                }
+                Op::ForSymbols => self.begin_for_symbols()?,
+                Op::SymbolArray => {
+                    let array = self.symbol_array()?;
+                    self.arrays.push(array);
+                }
+                Op::AllSymbols => {
+                    let array = self.all_symbols()?;
+                    self.arrays.push(array);
+                }
+                Op::JumpCase { value, to } => {
+                    if self.is_case(&code.consts[value as usize])? {
+                        self.vals.pop();
+                        self.ip = to as usize;
+                    }
                 }
                 Op::ForIn(array) => self.begin_for(array)?,
                 Op::ForNext { end } => {
@@ -863,7 +887,25 @@ impl<'p> Vm<'p> {
                     if matches!(v, Value::Array(_)) {
                         return Err(Fatal::new("a function cannot return an array"));
                     }
-                    self.ip = self.leave_frame()?;
+                    let back = self.leave_frame()?;
+                    self.vals.push(v);
+                    if let Some(flow) = self.return_to(back) {
+                        return Ok(flow);
+                    }
+                }
+                Op::BlockEnd => {
+                    let back = self.leave_frame()?;
+                    self.vals.push(Value::Uninit);
+                    if let Some(flow) = self.return_to(back) {
+                        return Ok(flow);
+                    }
+                }
+                Op::CallIndirect { args } => self.call_indirect(args)?,
+                Op::Builtin { which, args } => {
+                    let args = self.vals.split_off(self.vals.len() - args as usize);
+                    let handed = self.handed_before(&args);
+                    let v = self.builtin(which, args)?;
+                    self.handed.truncate(handed);
                     self.vals.push(v);
                 }
                 Op::LengthText => {
@@ -916,6 +958,13 @@ impl<'p> Vm<'p> {
                     self.text.truncate(mark);
                     self.nums.push(status);
                 }
+                Op::CloseSide => {
+                    let side = self.pop_mark();
+                    let name = self.pop_mark();
+                    let status = self.close_side(name, side)?;
+                    self.text.truncate(name);
+                    self.nums.push(status);
+                }
                 Op::Fflush { named } => {
                     let status = if named {
                         let mark = self.pop_mark();
@@ -953,7 +1002,7 @@ impl<'p> Vm<'p> {
                 // ---- records ----
                 Op::BeginDone => {
                     if !code.reads_input {
-                        return Ok(());
+                        return Ok(Flow::Halted);
                     }
                     self.phase = Phase::Main;
                 }
@@ -969,16 +1018,16 @@ impl<'p> Vm<'p> {
                     } else {
                         "nextfile"
                     };
+                    if word == "nextfile" && self.phase == Phase::BeginFile {
+                        return Ok(Flow::NextFile);
+                    }
                     if self.phase != Phase::Main {
-                        let rule = if self.phase == Phase::Begin {
-                            "BEGIN"
-                        } else {
-                            "END"
-                        };
                         return Err(Fatal::new(format!(
-                            "`{word}` cannot be called from a {rule} rule"
+                            "`{word}` cannot be called from {}",
+                            self.phase.rule()
                         )));
                     }
+                    self.not_nested(word)?;
                     self.unwind()?;
                     if word == "nextfile" {
                         self.skip_file();
@@ -989,14 +1038,15 @@ impl<'p> Vm<'p> {
                     if given {
                         self.exit_code = self.pop_num() as i64 as i32;
                     }
+                    self.not_nested("exit")?;
                     self.unwind()?;
                     if self.phase == Phase::End {
-                        return Ok(());
+                        return Ok(Flow::Halted);
                     }
                     self.phase = Phase::End;
                     self.ip = code.end_start as usize;
                 }
-                Op::Halt => return Ok(()),
+                Op::Halt => return Ok(Flow::Halted),
             }
         }
     }
@@ -1017,13 +1067,18 @@ impl<'p> Vm<'p> {
         if let (Value::Num(a), Value::Num(b)) = (&a, &b) {
             return a.partial_cmp(b);
         }
-        compare(&a, &b, &self.settings.convfmt)
+        compare(&a, &b, &self.settings.convfmt, self.settings.folded())
     }
 
     fn compare_texts(&mut self) -> std::cmp::Ordering {
         let right = self.pop_mark();
         let left = self.pop_mark();
-        let order = self.text[left..right].cmp(&self.text[right..]);
+        let order = match self.settings.folded() {
+            None => self.text[left..right].cmp(&self.text[right..]),
+            Some(charset) => {
+                crate::value::compare_folded(charset, &self.text[left..right], &self.text[right..])
+            }
+        };
         self.text.truncate(left);
         order
     }

@@ -1,31 +1,13 @@
-//! Array instructions: keys, elements, loops over keys.
+//! Array instructions: keys, elements, arrays inside arrays, variables that are handed over and become arrays.
 
-use heap::Slot;
+use heap::{Cell, Slot};
 
-use super::{Key, Keys, Vm};
+use super::{Key, Vm};
 use crate::code::Arr;
 use crate::error::{Fatal, Step as Result};
 use crate::format::number_to_text;
+use crate::store::{NoValue, value_of};
 use crate::value::{ArrayRef, Link, Value};
-
-impl Keys {
-    fn push(&mut self, key: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        self.ends.push(self.bytes.len());
-    }
-
-    /// The next key as a string.
-    pub(super) fn next(&mut self) -> Option<Value> {
-        let end = *self.ends.get(self.at)?;
-        let start = if self.at == 0 {
-            0
-        } else {
-            self.ends[self.at - 1]
-        };
-        self.at += 1;
-        Some(Value::text(&self.bytes[start..end], false))
-    }
-}
 
 impl Vm<'_> {
     #[inline]
@@ -55,7 +37,10 @@ impl Vm<'_> {
     #[inline]
     pub(super) fn array(&mut self, array: Arr) -> Result<ArrayRef> {
         if array.0 & Arr::LOCAL == 0 {
-            return self.store.global_array(array, &self.code.globals);
+            return match self.store.known_array(array) {
+                Some(array) => Ok(array),
+                None => self.other_array(array),
+            };
         }
         let n = array.0 & !Arr::LOCAL;
         let at = self.base + n as usize;
@@ -75,6 +60,117 @@ impl Vm<'_> {
         }
     }
 
+    /// The array on top of the stack of arrays, or a global one that is not there yet.
+    fn other_array(&mut self, array: Arr) -> Result<ArrayRef> {
+        if array == Arr::TOP {
+            return self
+                .arrays
+                .pop()
+                .ok_or_else(|| Fatal::new("no array on the stack of arrays"));
+        }
+        if let Some(v) = self.globals.get(array.0 as usize)
+            && !matches!(v, Value::Uninit)
+        {
+            let name = &self.code.globals[array.0 as usize];
+            return Err(Fatal::new(format!(
+                "attempt to use scalar `{name}` as an array"
+            )));
+        }
+        self.store.global_array(array, &self.code.globals)
+    }
+
+    /// The array in the element under the key register.
+    pub(super) fn sub_array(&mut self, array: Arr) -> Result<ArrayRef> {
+        let (outer, slot) = self.entry(array)?;
+        self.store.inner(outer, slot)
+    }
+
+    /// The element under the key register as an argument: its value, the array that it is, or itself if it holds nothing.
+    pub(super) fn pass_element(&mut self, array: Arr) -> Result<Value> {
+        let array = self.array(array)?;
+        let key = self.key_bytes().into_boxed_slice();
+        let slot = self.store.entry(array, &key)?;
+        match value_of(self.store.heap_of(array)?.cell(slot)?) {
+            Ok(Value::Uninit) => {
+                self.handed.push((array, key));
+                Ok(Value::Link(Link::Elem(self.handed.len() as u32 - 1)))
+            }
+            Ok(value) => Ok(value),
+            Err(NoValue::Array(table)) => Ok(Value::Array(ArrayRef {
+                table,
+                scratch: array.scratch,
+                owned: false,
+            })),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The key register as text, used up.
+    pub(super) fn key_bytes(&mut self) -> Vec<u8> {
+        match self.key {
+            Key::Int(n) => itoa::Buffer::new().format(n).as_bytes().to_vec(),
+            Key::Text(at) => self.text.split_off(at),
+        }
+    }
+
+    /// A variable that holds nothing is read: from now on it is a scalar.
+    #[cold]
+    pub(super) fn touch_global(&mut self, n: u32) -> Result<Value> {
+        if self.store.global_is_array(n) {
+            let name = &self.code.globals[n as usize];
+            return Err(Fatal::new(format!(
+                "attempt to use array `{name}` in a scalar context"
+            )));
+        }
+        self.globals[n as usize] = Value::Unassigned;
+        Ok(Value::Unassigned)
+    }
+
+    /// The same for a local.
+    #[cold]
+    pub(super) fn touch_local(&mut self, n: u32) -> Result<Value> {
+        let at = self.base + n as usize;
+        if let Value::Link(link) = self.vals[at]
+            && self.linked_array(link)?.is_some()
+        {
+            return Err(self.array_as_scalar(n));
+        }
+        if matches!(self.vals[at], Value::Uninit) {
+            self.vals[at] = Value::Unassigned;
+        }
+        Ok(Value::Unassigned)
+    }
+
+    /// The array that the variable at the end of a chain of links has become, if it has.
+    pub(super) fn linked_array(&mut self, link: Link) -> Result<Option<ArrayRef>> {
+        let mut link = link;
+        loop {
+            match link {
+                Link::Global(n) => return Ok(self.store.known_array(Arr(n))),
+                Link::Elem(at) => {
+                    let (array, key) = &self.handed[at as usize];
+                    let (array, heap) = (*array, self.store.heap_of(*array)?);
+                    let Some(slot) = heap.find(array.table, key)? else {
+                        return Ok(None);
+                    };
+                    return Ok(match heap.cell(slot)? {
+                        Cell::Table(table) => Some(ArrayRef {
+                            table,
+                            scratch: array.scratch,
+                            owned: false,
+                        }),
+                        _ => None,
+                    });
+                }
+                Link::Local(at) => match self.vals[at as usize] {
+                    Value::Array(array) => return Ok(Some(array)),
+                    Value::Link(next) => link = next,
+                    _ => return Ok(None),
+                },
+            }
+        }
+    }
+
     #[cold]
     fn scalar_as_array(&self, n: u32) -> Fatal {
         Fatal::new(format!(
@@ -89,7 +185,12 @@ impl Vm<'_> {
         let mut passed = Vec::new();
         let array = loop {
             match link {
-                Link::Global(n) => break self.store.global_array(Arr(n), &self.code.globals)?,
+                Link::Global(n) => break self.other_array(Arr(n))?,
+                Link::Elem(at) => {
+                    let (array, key) = self.handed[at as usize].clone();
+                    let slot = self.store.entry(array, &key)?;
+                    break self.store.inner(array, slot)?;
+                }
                 Link::Local(at) => match self.vals[at as usize] {
                     Value::Link(next) => {
                         passed.push(at as usize);
@@ -166,11 +267,45 @@ impl Vm<'_> {
                 at
             }
         };
-        self.store
-            .heap_of(array)?
-            .remove(array.table, &self.text[at..])?;
+        let in_use = self.inner_in_use();
+        let heap = self.store.heap_of(array)?;
+        if in_use
+            && let Some(slot) = heap.find(array.table, &self.text[at..])?
+            && let Some(table) = heap.cell_take_table(slot)?
+        {
+            heap.remove(array.table, &self.text[at..])?;
+            let inner = ArrayRef { table, ..array };
+            self.store.drop_inner(inner, true)?;
+        } else {
+            heap.remove(array.table, &self.text[at..])?;
+        }
         self.text.truncate(at);
         Ok(())
+    }
+
+    /// Empties an array.
+    pub(super) fn clear(&mut self, array: ArrayRef) -> Result<()> {
+        if !self.inner_in_use() {
+            return Ok(self.store.heap_of(array)?.table_clear(array.table)?);
+        }
+        for table in self.store.heap_of(array)?.table_clear_outer(array.table)? {
+            self.store.drop_inner(ArrayRef { table, ..array }, true)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a running function or an unfinished expression holds an array that is inside another.
+    fn inner_in_use(&self) -> bool {
+        if !self.arrays.is_empty() || !self.handed.is_empty() {
+            return true;
+        }
+        if self.frames.is_empty() {
+            return false;
+        }
+        self.vals.iter().any(|v| match v {
+            Value::Array(array) => !array.owned && !self.store.is_global(*array),
+            _ => false,
+        })
     }
 
     pub(super) fn append_cell(&mut self, array: ArrayRef, slot: Slot, out: bool) -> Result<()> {
@@ -180,45 +315,20 @@ impl Vm<'_> {
             &self.settings.convfmt
         };
         match self.store.heap_of(array)?.cell(slot)? {
-            heap::Cell::Uninit => {}
-            heap::Cell::Num(n) => number_to_text(n, format, &mut self.text),
-            heap::Cell::Str { bytes, .. } => self.text.extend_from_slice(bytes),
-            heap::Cell::Table(_) => {
-                return Err(Fatal::new(
-                    "the element is an array, here it is used as a scalar",
-                ));
-            }
+            Cell::Num(n) => number_to_text(n, format, &mut self.text),
+            Cell::Str { bytes, .. } => self.text.extend_from_slice(bytes),
+            cell => value_of(cell)?.append_to(format, &mut self.text),
         }
-        Ok(())
-    }
-
-    pub(super) fn begin_for(&mut self, array: Arr) -> Result<()> {
-        let array = self.array(array)?;
-        let mut keys = Keys::default();
-        self.store
-            .heap_of(array)?
-            .for_each(array.table, &mut |key, _| {
-                keys.push(key);
-                Ok(())
-            })?;
-        self.iters.push(keys);
         Ok(())
     }
 
     pub(super) fn length_local(&mut self, n: u32) -> Result<f64> {
         let mut local = &self.vals[self.base + n as usize];
         // A callee may have made an array of the variable that both were handed.
-        while let Value::Link(link) = local {
-            match *link {
-                Link::Local(at) => match &self.vals[at as usize] {
-                    next @ (Value::Array(_) | Value::Link(_)) => local = next,
-                    _ => return Ok(0.0),
-                },
-                Link::Global(global) if self.store.global_is_array(global) => {
-                    return self.length_global(global);
-                }
-                Link::Global(_) => return Ok(0.0),
-            }
+        let linked;
+        if let Value::Link(link) = *local {
+            linked = self.linked_array(link)?.map(Value::Array);
+            local = linked.as_ref().unwrap_or(&Value::Uninit);
         }
         match local {
             Value::Array(array) => {

@@ -1,0 +1,385 @@
+//! Loops over arrays, and their order: `for (k in a)` with `PROCINFO["sorted_in"]`, `asort`, `asorti`.
+//!
+//! Invariant: keys are copied when a loop begins: what its body does to the array does not matter to it. Without an order an
+//! array is walked in the order of insertion.
+//!
+//! Source: gawk manual, "Controlling Scanning" and "Sorting Array Values and Indices with gawk".
+
+use std::cmp::Ordering;
+
+use heap::{Cell, Table};
+
+use super::{Keys, Vm};
+use crate::code::Arr;
+use crate::error::{Fatal, Step as Result};
+use crate::store::{NoValue, value_of};
+use crate::value::{ArrayRef, Value, compare_folded};
+
+impl Keys {
+    pub(super) fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The next key as a string.
+    pub(super) fn next(&mut self) -> Option<Value> {
+        let end = *self.ends.get(self.at)?;
+        let start = if self.at == 0 {
+            0
+        } else {
+            self.ends[self.at - 1]
+        };
+        self.at += 1;
+        Some(Value::text(&self.bytes[start..end], false))
+    }
+}
+
+/// What elements are compared by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    IndexText,
+    IndexNumber,
+    ValueType,
+    ValueText,
+    ValueNumber,
+}
+
+/// An order of elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    None,
+    By(By, bool),
+    /// A function's number.
+    Function(u32),
+}
+
+const ORDERS: [(&[u8], Order); 11] = [
+    (b"@unsorted", Order::None),
+    (b"@ind_str_asc", Order::By(By::IndexText, false)),
+    (b"@ind_str_desc", Order::By(By::IndexText, true)),
+    (b"@ind_num_asc", Order::By(By::IndexNumber, false)),
+    (b"@ind_num_desc", Order::By(By::IndexNumber, true)),
+    (b"@val_type_asc", Order::By(By::ValueType, false)),
+    (b"@val_type_desc", Order::By(By::ValueType, true)),
+    (b"@val_str_asc", Order::By(By::ValueText, false)),
+    (b"@val_str_desc", Order::By(By::ValueText, true)),
+    (b"@val_num_asc", Order::By(By::ValueNumber, false)),
+    (b"@val_num_desc", Order::By(By::ValueNumber, true)),
+];
+
+/// An element on its way through a sort.
+struct Element {
+    key: Vec<u8>,
+    /// `Array` for an array inside the array.
+    value: Value,
+    /// Its text and number, as far as the order compares by them.
+    text: Vec<u8>,
+    number: f64,
+}
+
+/// Merge sort, stable; unlike the standard library's it takes any comparison, also one that fails or contradicts itself.
+fn merge_sort<T>(items: Vec<T>, less: &mut impl FnMut(&T, &T) -> Result<Ordering>) -> Result<Vec<T>> {
+    let mut runs: Vec<Vec<T>> = items.into_iter().map(|item| vec![item]).collect();
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut pairs = runs.into_iter();
+        while let Some(left) = pairs.next() {
+            let Some(right) = pairs.next() else {
+                merged.push(left);
+                break;
+            };
+            let mut out = Vec::with_capacity(left.len() + right.len());
+            let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+            while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+                let take_right = less(a, b)? == Ordering::Greater;
+                out.extend(if take_right { right.next() } else { left.next() });
+            }
+            out.extend(left);
+            out.extend(right);
+            merged.push(out);
+        }
+        runs = merged;
+    }
+    Ok(runs.pop().unwrap_or_default())
+}
+
+/// Numbers first, then strings, then arrays (gawk manual, "@val_type_asc").
+fn type_rank(value: &Value) -> u8 {
+    match value {
+        Value::Array(_) => 2,
+        Value::Small(_) | Value::Long(..) => {
+            let bytes = value.as_bytes().unwrap_or_default();
+            let numeric = value.maybe_num() && crate::num::looks_numeric(bytes).is_some();
+            u8::from(!numeric)
+        }
+        Value::Regex(_) => 1,
+        _ => 0,
+    }
+}
+
+/// NaN after all numbers, so that there is an order.
+fn number_order(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b)
+        .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+impl Vm<'_> {
+    pub(super) fn begin_for(&mut self, array: Arr) -> Result<()> {
+        let array = self.array(array)?;
+        let order = self.loop_order()?;
+        let mut keys = Keys::default();
+        if order == Order::None {
+            self.store
+                .heap_of(array)?
+                .for_each(array.table, &mut |key, _| {
+                    keys.push(key);
+                    Ok(())
+                })?;
+        } else {
+            let elements = self.elements(array, matches!(order, Order::By(By::IndexText | By::IndexNumber, _)))?;
+            for element in self.sorted(elements, order)? {
+                keys.push(&element.key);
+            }
+        }
+        self.iters.push(keys);
+        Ok(())
+    }
+
+    /// Keys in the order of loops, for SYMTAB.
+    pub(super) fn begin_for_keys(&mut self, pairs: Vec<(Vec<u8>, Value)>) -> Result<()> {
+        let order = self.loop_order()?;
+        let elements = pairs.into_iter().map(|(key, value)| self.element(key, value));
+        let elements = elements.collect();
+        let mut keys = Keys::default();
+        for element in self.sorted(elements, order)? {
+            keys.push(&element.key);
+        }
+        self.iters.push(keys);
+        Ok(())
+    }
+
+    /// `PROCINFO["sorted_in"]`.
+    fn loop_order(&mut self) -> Result<Order> {
+        match self.procinfo(b"sorted_in")? {
+            Some(value) => {
+                let name = self.settings.text_of(&value);
+                self.order(&name)
+            }
+            None => Ok(Order::None),
+        }
+    }
+
+    fn order(&self, name: &[u8]) -> Result<Order> {
+        if let Some((_, order)) = ORDERS.iter().find(|(known, _)| *known == name) {
+            return Ok(*order);
+        }
+        let shown = String::from_utf8_lossy(name);
+        let plain = shown.strip_prefix("awk::").unwrap_or(&shown);
+        match self.code.function_numbers.get(plain) {
+            Some(&function) => Ok(Order::Function(function)),
+            None if name.first() == Some(&b'@') || name.is_empty() => Ok(Order::None),
+            None => Err(Fatal::new(format!(
+                "sort comparison function `{shown}` is not defined"
+            ))),
+        }
+    }
+
+    fn element(&self, key: Vec<u8>, value: Value) -> Element {
+        let text = match &value {
+            Value::Array(_) => Vec::new(),
+            value => self.settings.text_of(value),
+        };
+        let number = value.to_num();
+        Element {
+            key,
+            value,
+            text,
+            number,
+        }
+    }
+
+    /// All elements of an array; without their values if only the keys matter.
+    fn elements(&mut self, array: ArrayRef, keys_only: bool) -> Result<Vec<Element>> {
+        let mut pairs = Vec::new();
+        let mut trouble = None;
+        self.store
+            .heap_of(array)?
+            .for_each(array.table, &mut |key, cell| {
+                let value = match value_of(if keys_only { Cell::Uninit } else { cell }) {
+                    Ok(value) => value,
+                    Err(NoValue::Array(table)) => Value::Array(ArrayRef {
+                        table,
+                        scratch: array.scratch,
+                        owned: false,
+                    }),
+                    Err(error) => {
+                        trouble.get_or_insert(error);
+                        Value::Uninit
+                    }
+                };
+                pairs.push((key.to_vec(), value));
+                Ok(())
+            })?;
+        if let Some(error) = trouble {
+            return Err(error.into());
+        }
+        Ok(pairs
+            .into_iter()
+            .map(|(key, value)| self.element(key, value))
+            .collect())
+    }
+
+    fn sorted(&mut self, elements: Vec<Element>, order: Order) -> Result<Vec<Element>> {
+        match order {
+            Order::None => Ok(elements),
+            Order::By(by, down) => merge_sort(elements, &mut |a, b| {
+                let order = self.compare_elements(by, a, b);
+                Ok(if down { order.reverse() } else { order })
+            }),
+            Order::Function(function) => merge_sort(elements, &mut |a, b| {
+                let args = [
+                    Value::text(&a.key, false),
+                    a.value.clone(),
+                    Value::text(&b.key, false),
+                    b.value.clone(),
+                ];
+                let result = self.call_function(function, &args)?.to_num();
+                Ok(number_order(result, 0.0))
+            }),
+        }
+    }
+
+    fn compare_elements(&self, by: By, a: &Element, b: &Element) -> Ordering {
+        let text = |a: &[u8], b: &[u8]| match self.settings.folded() {
+            None => a.cmp(b),
+            Some(charset) => compare_folded(charset, a, b),
+        };
+        let number = |key: &[u8]| crate::num::parse_prefix(key);
+        let by_key = || text(&a.key, &b.key);
+        let arrays = matches!(a.value, Value::Array(_)) || matches!(b.value, Value::Array(_));
+        let by_type = || {
+            let (x, y) = (type_rank(&a.value), type_rank(&b.value));
+            x.cmp(&y).then_with(|| match x {
+                0 => number_order(a.number, b.number),
+                1 => text(&a.text, &b.text),
+                _ => Ordering::Equal,
+            })
+        };
+        match by {
+            By::IndexText => by_key(),
+            By::IndexNumber => number_order(number(&a.key), number(&b.key)).then_with(by_key),
+            By::ValueType => by_type().then_with(by_key),
+            _ if arrays => by_type().then_with(by_key),
+            By::ValueText => text(&a.text, &b.text).then_with(by_key),
+            By::ValueNumber => number_order(a.number, b.number)
+                .then_with(|| text(&a.text, &b.text))
+                .then_with(by_key),
+        }
+    }
+
+    /// `asort` and `asorti`: the arguments are the array, perhaps the array for the result, and perhaps the order.
+    pub(super) fn asort(&mut self, args: &[Value], by_index: bool) -> Result<Value> {
+        let name = if by_index { "asorti" } else { "asort" };
+        let source = self.array_argument(name, 1, args.first())?;
+        let target = match args.get(1) {
+            Some(value) => self.array_argument(name, 2, Some(value))?,
+            None => source,
+        };
+        let order = match args.get(2) {
+            Some(value) => {
+                let text = self.settings.text_of(value);
+                self.order(&text)?
+            }
+            None if by_index => Order::By(By::IndexText, false),
+            None => Order::By(By::ValueType, false),
+        };
+        let elements = self.elements(source, false)?;
+        let elements = self.sorted(elements, order)?;
+        let same = source.table == target.table && source.scratch == target.scratch;
+        // Arrays inside the source are moved if it is to be overwritten, else copied; the rest of it is emptied either way.
+        let mut results = Vec::with_capacity(elements.len());
+        for element in elements {
+            results.push(match element.value {
+                _ if by_index => Ok(Value::text(&element.key, false)),
+                Value::Array(inner) if same => Err(inner.table),
+                Value::Array(inner) => Err(self.copy_array(inner, target)?),
+                value => Ok(value),
+            });
+        }
+        let moved: Vec<Table> = results.iter().filter_map(|r| r.as_ref().err().copied()).collect();
+        for table in self.store.heap_of(target)?.table_clear_outer(target.table)? {
+            if !(same && moved.contains(&table)) {
+                let in_use = self.nesting > 0 || !self.frames.is_empty();
+                self.store.drop_inner(ArrayRef { table, ..target }, in_use)?;
+            }
+        }
+        let count = results.len();
+        for (at, result) in results.into_iter().enumerate() {
+            let heap = self.store.heap_of(target)?;
+            let slot = heap.entry_int(target.table, at as i64 + 1)?;
+            match result {
+                Ok(value) => self.store.set(target, slot, &value)?,
+                Err(table) => heap.cell_set(slot, Cell::Table(table))?,
+            }
+        }
+        Ok(Value::Num(count as f64))
+    }
+
+    /// A copy of an array, with everything in it, in the heap of another.
+    pub(super) fn copy_array(&mut self, from: ArrayRef, beside: ArrayRef) -> Result<Table> {
+        if from.scratch == beside.scratch {
+            return Ok(self.store.heap_of(from)?.table_copy(from.table)?);
+        }
+        let to = ArrayRef {
+            table: self.store.heap_of(beside)?.table_new()?,
+            ..beside
+        };
+        for element in self.elements(from, false)? {
+            match element.value {
+                Value::Array(inner) => {
+                    let copy = self.copy_array(inner, beside)?;
+                    let slot = self.store.entry(to, &element.key)?;
+                    self.store.heap_of(to)?.cell_set(slot, Cell::Table(copy))?;
+                }
+                value => {
+                    let slot = self.store.entry(to, &element.key)?;
+                    self.store.set(to, slot, &value)?;
+                }
+            }
+        }
+        Ok(to.table)
+    }
+
+    /// The array that an argument of a built-in function must be; a variable that holds nothing becomes one.
+    pub(super) fn array_argument(
+        &mut self,
+        function: &str,
+        at: usize,
+        value: Option<&Value>,
+    ) -> Result<ArrayRef> {
+        match value {
+            Some(Value::Array(array)) => Ok(*array),
+            Some(Value::Link(link)) => self.link_to_array(*link, u32::MAX),
+            _ => Err(Fatal::new(format!(
+                "`{function}`: argument {at} is not an array"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_comparison_is_taken() {
+        let items: Vec<u32> = (0..100).map(|n| n * 37 % 101).collect();
+        let sorted = merge_sort(items.clone(), &mut |a, b| Ok(a.cmp(b))).unwrap();
+        assert!(sorted.is_sorted());
+        for constant in [Ordering::Less, Ordering::Equal, Ordering::Greater] {
+            let sorted = merge_sort(items.clone(), &mut |_, _| Ok(constant)).unwrap();
+            assert_eq!(sorted.len(), items.len());
+        }
+        assert!(merge_sort(items, &mut |_, _| Err(Fatal::new("no"))).is_err());
+    }
+}
