@@ -3,7 +3,7 @@
 //! Invariant: the tree's depth is bounded by the parser (`parse::DEPTH_MAX`), so that recursive walks are safe; chains that
 //! programs make long (`a b c`, `a + b + c`, `a || b || c`, `else if`) are flat lists for the same reason.
 
-use crate::names::{Builtin, Names, Symbol};
+use crate::names::{Builtin, Library, Symbol};
 use crate::span::Span;
 
 /// A whole program, or the functions of a heap.
@@ -14,9 +14,11 @@ pub struct Program {
     /// Function definitions in program order.
     pub functions: Vec<Function>,
     /// Libraries named by `@load`, with the places of their names.
-    pub loads: Vec<(String, Span)>,
-    /// The names that symbols stand for.
-    pub names: Names,
+    pub loads: Vec<(Library, Span)>,
+    /// Where comments stand, in the order of reading: from `#` to the end of the line.
+    pub comments: Vec<Span>,
+    /// Where regular expressions begin: at their slash, or at the `@` in front of it.
+    pub regexes: Vec<Span>,
 }
 
 /// `pattern { action }`
@@ -52,8 +54,10 @@ pub enum Pattern {
 /// `function name(params) { body }`
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// Its name.
+    /// Its name, qualified: `f`, `ns::f`.
     pub name: Symbol,
+    /// The namespace in which it is written, without which its text would mean something else; `None`: `awk`.
+    pub namespace: Option<Symbol>,
     /// Where the name stands.
     pub name_span: Span,
     /// Parameters, locals included: AWK does not tell them apart.
@@ -185,6 +189,8 @@ pub struct Expr {
 pub enum ExprKind {
     Num(f64),
     Str(Vec<u8>),
+    /// `_"text"`: a string that may be shown in another language.
+    Translated(Vec<u8>),
     /// `/text/`: a pattern where one is wanted, `$0 ~ /text/` elsewhere.
     Regex(Vec<u8>),
     /// `@/text/`: a regular expression as a value.

@@ -16,11 +16,26 @@ pub enum Severity {
     Warning,
 }
 
+/// Which wish of the caller a warning answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lint {
+    /// Doubtful, or not portable (`--lint`).
+    General,
+    /// Certainly no use (`--lint`, `--lint=invalid`).
+    Invalid,
+    /// gawk's alone (`--lint`, not with `--lint=no-ext`).
+    Extension,
+    /// Not in the AWK of Version 7 (`--lint-old`).
+    Old,
+}
+
 /// One error or warning.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
+    /// `Some`: a warning that is only said if the caller asked for this class; `None`: always said.
+    pub lint: Option<Lint>,
     /// Where.
     pub span: Span,
     /// What is wrong, and what was expected.
@@ -28,6 +43,11 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
+    /// Whether it keeps the program from running.
+    pub fn is_error(&self) -> bool {
+        self.severity != Severity::Warning
+    }
+
     /// `prog.awk:3:7: unexpected ...`; warnings say that they are.
     pub fn render(&self, sources: &Sources) -> String {
         let severity = if self.severity == Severity::Warning {
@@ -68,6 +88,7 @@ impl Diagnostics {
         if !self.list.iter().any(seen) {
             self.list.push(Diagnostic {
                 severity,
+                lint: None,
                 span,
                 message: message.into(),
             });
@@ -76,10 +97,20 @@ impl Diagnostics {
 
     /// Notes a warning.
     pub fn warn(&mut self, span: Span, message: impl Into<String>) {
+        self.note_warning(None, span, message.into());
+    }
+
+    /// Notes a warning for those who asked for its class.
+    pub fn lint(&mut self, class: Lint, span: Span, message: impl Into<String>) {
+        self.note_warning(Some(class), span, message.into());
+    }
+
+    fn note_warning(&mut self, lint: Option<Lint>, span: Span, message: String) {
         let d = Diagnostic {
             severity: Severity::Warning,
+            lint,
             span,
-            message: message.into(),
+            message,
         };
         if !self.list.contains(&d) {
             self.list.push(d);
@@ -93,10 +124,7 @@ impl Diagnostics {
 
     /// How many errors and misuses were noted.
     pub fn error_count(&self) -> usize {
-        self.list
-            .iter()
-            .filter(|d| d.severity != Severity::Warning)
-            .count()
+        self.list.iter().filter(|d| d.is_error()).count()
     }
 
     /// All, in the order they were found.

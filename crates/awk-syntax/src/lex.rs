@@ -6,6 +6,7 @@
 //! Invariant: `Lexer` is cheap to copy, so that the parser can look ahead by lexing with a copy.
 
 use crate::diagnostic::Diagnostics;
+use crate::dialect::Dialect;
 use crate::names::{Builtin, Names, Symbol};
 use crate::span::{Sources, Span};
 
@@ -19,6 +20,9 @@ pub enum Token {
     Bad,
     Number(f64),
     Str(Vec<u8>),
+    /// `_"text"`
+    Translated(Vec<u8>),
+    /// A name as written: `x`, `ns::x`, `awk::x`.
     Name(Symbol),
     /// A name directly followed by `(`.
     FuncName(Symbol),
@@ -26,6 +30,8 @@ pub enum Token {
     // keywords
     Begin,
     End,
+    BeginFile,
+    EndFile,
     Function,
     If,
     Else,
@@ -43,6 +49,13 @@ pub enum Token {
     Getline,
     Print,
     Printf,
+    Switch,
+    Case,
+    Default,
+    // directives
+    Include,
+    Load,
+    Namespace,
     // punctuation
     LBrace,
     RBrace,
@@ -83,33 +96,56 @@ pub enum Token {
     And,
     Or,
     Append,
+    /// `|&`
+    PipeBoth,
+    /// `@` directly before a name
+    At,
+    /// `@` directly before a slash
+    AtSlash,
 }
 
-const KEYWORDS: [(&str, Token); 20] = [
-    ("BEGIN", Token::Begin),
-    ("END", Token::End),
-    ("function", Token::Function),
-    ("func", Token::Function),
-    ("if", Token::If),
-    ("else", Token::Else),
-    ("while", Token::While),
-    ("for", Token::For),
-    ("do", Token::Do),
-    ("break", Token::Break),
-    ("continue", Token::Continue),
-    ("next", Token::Next),
-    ("nextfile", Token::NextFile),
-    ("exit", Token::Exit),
-    ("return", Token::Return),
-    ("delete", Token::Delete),
-    ("in", Token::In),
-    ("getline", Token::Getline),
-    ("print", Token::Print),
-    ("printf", Token::Printf),
+/// Words with a meaning, and the dialects that have them.
+const KEYWORDS: [(&str, Token, &[Dialect]); 25] = {
+    use Dialect::{Gawk, Posix, Traditional};
+    const ALL: &[Dialect] = &[Gawk, Traditional, Posix];
+    [
+        ("BEGIN", Token::Begin, ALL),
+        ("END", Token::End, ALL),
+        ("BEGINFILE", Token::BeginFile, &[Gawk]),
+        ("ENDFILE", Token::EndFile, &[Gawk]),
+        ("function", Token::Function, ALL),
+        ("func", Token::Function, &[Gawk, Traditional]),
+        ("if", Token::If, ALL),
+        ("else", Token::Else, ALL),
+        ("while", Token::While, ALL),
+        ("for", Token::For, ALL),
+        ("do", Token::Do, ALL),
+        ("break", Token::Break, ALL),
+        ("continue", Token::Continue, ALL),
+        ("next", Token::Next, ALL),
+        ("nextfile", Token::NextFile, ALL),
+        ("exit", Token::Exit, ALL),
+        ("return", Token::Return, ALL),
+        ("delete", Token::Delete, ALL),
+        ("in", Token::In, ALL),
+        ("getline", Token::Getline, ALL),
+        ("print", Token::Print, ALL),
+        ("printf", Token::Printf, ALL),
+        ("switch", Token::Switch, &[Gawk]),
+        ("case", Token::Case, &[Gawk]),
+        ("default", Token::Default, &[Gawk]),
+    ]
+};
+
+/// What follows `@` at the start of an item.
+const DIRECTIVES: [(&str, Token); 3] = [
+    ("include", Token::Include),
+    ("load", Token::Load),
+    ("namespace", Token::Namespace),
 ];
 
 /// Longest first, so that the first that fits is right.
-const OPERATORS: [(&[u8], Token); 41] = [
+const OPERATORS: [(&[u8], Token); 42] = [
     (b"**=", Token::PowAssign),
     (b"**", Token::Caret),
     (b"^=", Token::PowAssign),
@@ -128,6 +164,7 @@ const OPERATORS: [(&[u8], Token); 41] = [
     (b"&&", Token::And),
     (b"||", Token::Or),
     (b">>", Token::Append),
+    (b"|&", Token::PipeBoth),
     (b"{", Token::LBrace),
     (b"}", Token::RBrace),
     (b"(", Token::LParen),
@@ -161,11 +198,17 @@ impl Token {
             Token::Eof => "end of program".into(),
             Token::Bad => "unreadable text".into(),
             Token::Number(n) => format!("number {n}"),
-            Token::Str(s) => format!("string \"{}\"", String::from_utf8_lossy(s)),
+            Token::Str(s) | Token::Translated(s) => {
+                format!("string \"{}\"", String::from_utf8_lossy(s))
+            }
             Token::Name(s) | Token::FuncName(s) => format!("`{}`", names.text(*s)),
             Token::Builtin(b) => format!("`{}`", b.name()),
+            Token::Include => "`@include`".into(),
+            Token::Load => "`@load`".into(),
+            Token::Namespace => "`@namespace`".into(),
+            Token::At | Token::AtSlash => "`@`".into(),
             other => {
-                let word = KEYWORDS.iter().find(|(_, t)| t == other).map(|(w, _)| *w);
+                let word = KEYWORDS.iter().find(|row| row.1 == *other).map(|row| row.0);
                 let sign = OPERATORS
                     .iter()
                     .rev()
@@ -177,32 +220,33 @@ impl Token {
     }
 }
 
-/// The reading position in a list of sources, which read as if they were one text with newlines between.
+/// Whether `word` has a meaning that no qualified name may borrow for one of its halves.
+fn is_reserved(word: &str, dialect: Dialect) -> bool {
+    KEYWORDS.iter().any(|row| row.0 == word) || dialect.builtin(word).is_some()
+}
+
+/// The reading position in one source.
 #[derive(Clone, Copy)]
 pub struct Lexer<'a> {
-    sources: &'a Sources,
+    text: &'a [u8],
     source: u32,
-    last_source: u32,
     at: usize,
+    dialect: Dialect,
 }
 
 impl<'a> Lexer<'a> {
-    /// Begins at the first of the sources `first..=last`.
-    pub fn new(sources: &'a Sources, first: u32, last: u32) -> Lexer<'a> {
+    /// Begins at byte `at` of a source.
+    pub fn new(sources: &'a Sources, source: u32, at: usize, dialect: Dialect) -> Lexer<'a> {
         Lexer {
-            sources,
-            source: first,
-            last_source: last,
-            at: 0,
+            text: &sources.get(source).text,
+            source,
+            at,
+            dialect,
         }
     }
 
-    fn text(&self) -> &'a [u8] {
-        &self.sources.get(self.source).text
-    }
-
     fn byte(&self, ahead: usize) -> Option<u8> {
-        self.text().get(self.at + ahead).copied()
+        self.text.get(self.at + ahead).copied()
     }
 
     fn span_from(&self, start: usize) -> Span {
@@ -218,23 +262,18 @@ impl<'a> Lexer<'a> {
         self.skip_blanks(diagnostics);
         let start = self.at;
         let Some(byte) = self.byte(0) else {
-            let span = self.span_from(start);
-            if self.source < self.last_source {
-                self.source += 1;
-                self.at = 0;
-                return (Token::Newline, span);
-            }
-            return (Token::Eof, span);
+            return (Token::Eof, self.span_from(start));
         };
         let token = match byte {
             b'\n' => {
                 self.at += 1;
                 Token::Newline
             }
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(names),
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(names, diagnostics),
             b'0'..=b'9' => self.number(),
             b'.' if self.byte(1).is_some_and(|b| b.is_ascii_digit()) => self.number(),
-            b'"' => self.string(diagnostics),
+            b'"' => self.string(diagnostics).map_or(Token::Bad, Token::Str),
+            b'@' if self.dialect.is_gawk() => self.at_sign(diagnostics),
             _ => self.operator(diagnostics),
         };
         (token, self.span_from(start))
@@ -270,23 +309,48 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn word(&mut self, names: &mut Names) -> Token {
-        let start = self.at;
+    fn take_name_bytes(&mut self) {
         while self
             .byte(0)
             .is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
         {
             self.at += 1;
         }
-        let word = &self.text()[start..self.at];
-        if let Some((_, token)) = KEYWORDS.iter().find(|(text, _)| text.as_bytes() == word) {
+    }
+
+    fn word(&mut self, names: &mut Names, diagnostics: &mut Diagnostics) -> Token {
+        let start = self.at;
+        let text: &'a [u8] = self.text;
+        self.take_name_bytes();
+        if self.dialect.is_gawk() {
+            if self.at == start + 1 && text[start] == b'_' && self.byte(0) == Some(b'"') {
+                return self
+                    .string(diagnostics)
+                    .map_or(Token::Bad, Token::Translated);
+            }
+            while self.byte(0) == Some(b':') && self.byte(1) == Some(b':') {
+                self.at += 2;
+                self.take_name_bytes();
+            }
+        }
+        // Only ASCII letters, digits, `_` and `:` got here.
+        let word = std::str::from_utf8(&text[start..self.at]).unwrap_or_default();
+        if let Some((space, name)) = word.split_once("::")
+            && let Err(message) = check_qualified(word, space, name, self.dialect)
+        {
+            diagnostics.error(self.span_from(start), message);
+            return Token::Bad;
+        }
+        let keyword = KEYWORDS.iter().find(|row| row.0 == word);
+        if let Some((_, token, dialects)) = keyword
+            && dialects.contains(&self.dialect)
+        {
             return token.clone();
         }
-        if let Some(builtin) = Builtin::from_name(word) {
+        if let Some(builtin) = self.dialect.builtin(word) {
             return Token::Builtin(builtin);
         }
-        // Only ASCII letters, digits and `_` got here.
-        let symbol = names.intern(std::str::from_utf8(word).unwrap_or_default());
+        let symbol = names.intern(word);
         if self.byte(0) == Some(b'(') {
             Token::FuncName(symbol)
         } else {
@@ -294,19 +358,43 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// What begins with `@`: a directive, a call through a variable, a regular expression as a value.
+    fn at_sign(&mut self, diagnostics: &mut Diagnostics) -> Token {
+        let start = self.at;
+        self.at += 1;
+        match self.byte(0) {
+            Some(b'/') => return Token::AtSlash,
+            Some(b'a'..=b'z' | b'A'..=b'Z' | b'_') => {}
+            // gawk takes blanks before the word of a directive, and nowhere else.
+            _ => {
+                while matches!(self.byte(0), Some(b' ' | b'\t')) {
+                    self.at += 1;
+                }
+            }
+        }
+        let word_start = self.at;
+        self.take_name_bytes();
+        let word = &self.text[word_start..self.at];
+        if let Some((_, token)) = DIRECTIVES.iter().find(|(w, _)| w.as_bytes() == word) {
+            return token.clone();
+        }
+        self.at = start + 1;
+        if word_start == start + 1 && !word.is_empty() {
+            return Token::At;
+        }
+        diagnostics.error(
+            self.span_from(start),
+            "`@` stands before the name of a variable and `(`, before `/`, `include`, `load` or `namespace`, without a blank",
+        );
+        Token::Bad
+    }
+
     fn number(&mut self) -> Token {
         let start = self.at;
-        if self.byte(0) == Some(b'0')
-            && matches!(self.byte(1), Some(b'x' | b'X'))
-            && self.byte(2).is_some_and(|b| b.is_ascii_hexdigit())
+        if self.dialect.is_gawk()
+            && self.byte(0) == Some(b'0')
+            && let Some(value) = self.hexadecimal().or_else(|| self.octal())
         {
-            // POSIX leaves it open; gawk and mawk read hexadecimal in program text.
-            self.at += 2;
-            let mut value = 0.0;
-            while let Some(digit) = self.byte(0).and_then(|b| (b as char).to_digit(16)) {
-                value = value * 16.0 + f64::from(digit);
-                self.at += 1;
-            }
             return Token::Number(value);
         }
         let digits = |lexer: &mut Self| {
@@ -326,11 +414,45 @@ impl<'a> Lexer<'a> {
                 digits(self);
             }
         }
-        let text = std::str::from_utf8(&self.text()[start..self.at]).unwrap_or("0");
+        let text = std::str::from_utf8(&self.text[start..self.at]).unwrap_or("0");
         Token::Number(text.parse().unwrap_or(0.0))
     }
 
-    fn string(&mut self, diagnostics: &mut Diagnostics) -> Token {
+    /// `0x1f`; POSIX leaves it open, gawk and mawk read it in program text.
+    fn hexadecimal(&mut self) -> Option<f64> {
+        if !matches!(self.byte(1), Some(b'x' | b'X'))
+            || !self.byte(2).is_some_and(|b| b.is_ascii_hexdigit())
+        {
+            return None;
+        }
+        self.at += 2;
+        let mut value = 0.0;
+        while let Some(digit) = self.byte(0).and_then(|b| (b as char).to_digit(16)) {
+            value = value * 16.0 + f64::from(digit);
+            self.at += 1;
+        }
+        Some(value)
+    }
+
+    /// `017`; a digit above 7, a point or an exponent make it decimal.
+    fn octal(&mut self) -> Option<f64> {
+        let rest = &self.text[self.at..];
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let decimal = rest[..digits].iter().any(|b| *b > b'7')
+            || matches!(rest.get(digits), Some(b'.' | b'e' | b'E'));
+        if digits < 2 || decimal {
+            return None;
+        }
+        self.at += digits;
+        Some(
+            rest[..digits]
+                .iter()
+                .fold(0.0, |value, b| value * 8.0 + f64::from(b - b'0')),
+        )
+    }
+
+    /// A string whose opening quote is here; `None` if the line ends before it does.
+    fn string(&mut self, diagnostics: &mut Diagnostics) -> Option<Vec<u8>> {
         let start = self.at;
         self.at += 1;
         let mut out = Vec::new();
@@ -341,11 +463,11 @@ impl<'a> Lexer<'a> {
                         self.span_from(start),
                         "unterminated string: expected `\"` before the end of the line",
                     );
-                    return Token::Bad;
+                    return None;
                 }
                 Some(b'"') => {
                     self.at += 1;
-                    return Token::Str(out);
+                    return Some(out);
                 }
                 Some(b'\\') => {
                     let escape = self.at;
@@ -358,7 +480,8 @@ impl<'a> Lexer<'a> {
                         Some(b'\n') => self.at += 2,
                         Some(b'\r') if self.byte(2) == Some(b'\n') => self.at += 3,
                         _ => {
-                            let (used, warning) = unescape(&self.text()[self.at..], &mut out);
+                            let (used, warning) =
+                                unescape(&self.text[self.at..], self.dialect, &mut out);
                             self.at += used;
                             if let Some(warning) = warning {
                                 diagnostics.warn(span, warning);
@@ -375,9 +498,16 @@ impl<'a> Lexer<'a> {
     }
 
     fn operator(&mut self, diagnostics: &mut Diagnostics) -> Token {
-        let rest = &self.text()[self.at..];
+        let rest = &self.text[self.at..];
         for (sign, token) in &OPERATORS {
-            if rest.starts_with(sign) {
+            let known = match token {
+                Token::PipeBoth => self.dialect.is_gawk(),
+                Token::Caret | Token::PowAssign => {
+                    self.dialect != Dialect::Posix || sign[0] == b'^'
+                }
+                _ => true,
+            };
+            if known && rest.starts_with(sign) {
                 self.at += sign.len();
                 return token.clone();
             }
@@ -407,7 +537,6 @@ impl<'a> Lexer<'a> {
         slash: Span,
         diagnostics: &mut Diagnostics,
     ) -> Option<(Vec<u8>, Span)> {
-        self.source = slash.source;
         self.at = slash.start as usize + 1;
         let start = slash.start as usize;
         let mut out = Vec::new();
@@ -432,7 +561,7 @@ impl<'a> Lexer<'a> {
                         Some(next) => out.extend([b'\\', next]),
                         None => out.push(b'\\'),
                     }
-                    self.at += 2.min(self.text().len() - self.at);
+                    self.at += 2.min(self.text.len() - self.at);
                 }
                 Some(byte) => {
                     out.push(byte);
@@ -458,7 +587,7 @@ impl<'a> Lexer<'a> {
 
     /// Copies `:alpha:]` if it is one; otherwise nothing.
     fn class_in_bracket(&mut self, out: &mut Vec<u8>) {
-        let rest = &self.text()[self.at..];
+        let rest = &self.text[self.at..];
         let mark = rest[0];
         let name = rest[1..]
             .iter()
@@ -471,11 +600,52 @@ impl<'a> Lexer<'a> {
     }
 }
 
+/// Whether `space::name`, written `word`, is a name; the reason if not.
+fn check_qualified(word: &str, space: &str, name: &str, dialect: Dialect) -> Result<(), String> {
+    if name.contains("::") {
+        return Err(format!(
+            "identifier `{word}`: the namespace separator can appear only once in a qualified name"
+        ));
+    }
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("qualified identifier `{word}` is badly formed"));
+    }
+    if is_reserved(space, dialect) {
+        return Err(format!(
+            "using reserved identifier `{space}` as a namespace is not allowed"
+        ));
+    }
+    if is_reserved(name, dialect) {
+        return Err(format!(
+            "using reserved identifier `{name}` as second component of a qualified name is not allowed"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether `text` can be the name of a namespace; the reason if not.
+pub(crate) fn check_namespace(text: &[u8]) -> Result<&str, String> {
+    let shown = String::from_utf8_lossy(text);
+    let is_name = text.first().is_some_and(|b| !b.is_ascii_digit())
+        && text.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
+    let Some(name) = std::str::from_utf8(text).ok().filter(|_| is_name) else {
+        return Err(format!(
+            "namespace name `{shown}` must meet the naming rules of identifiers"
+        ));
+    };
+    if is_reserved(name, Dialect::Gawk) {
+        return Err(format!(
+            "using reserved identifier `{name}` as a namespace is not allowed"
+        ));
+    }
+    Ok(name)
+}
+
 /// Reads the escape sequence at the start of `text` (which begins with a backslash) into `out`.
 ///
 /// Gives the number of bytes used and, for unknown sequences, a warning. The same rules serve string tokens, `-v` and
-/// operand assignments (POSIX awk, "Lexical Conventions", table of escape sequences).
-pub fn unescape(text: &[u8], out: &mut Vec<u8>) -> (usize, Option<String>) {
+/// operand assignments (POSIX awk, "Lexical Conventions", table of escape sequences; `\x` and `\u` are gawk's).
+pub fn unescape(text: &[u8], dialect: Dialect, out: &mut Vec<u8>) -> (usize, Option<String>) {
     let Some(&next) = text.get(1) else {
         out.push(b'\\');
         return (1, Some("backslash at end of string".into()));
@@ -507,19 +677,31 @@ pub fn unescape(text: &[u8], out: &mut Vec<u8>) -> (usize, Option<String>) {
         out.push(value as u8); // as C does, the high bit of \777 is lost
         return (1 + digits, None);
     }
-    if next == b'x' {
+    if matches!(next, b'x' | b'u') && dialect != Dialect::Posix {
         let digits = text[2..]
             .iter()
-            .take(2)
+            .take(if next == b'x' { 2 } else { 8 })
             .take_while(|b| b.is_ascii_hexdigit())
             .count();
-        if digits > 0 {
-            let value = text[2..2 + digits]
-                .iter()
-                .fold(0u32, |v, d| v * 16 + (*d as char).to_digit(16).unwrap_or(0));
+        let value = text[2..2 + digits]
+            .iter()
+            .fold(0u32, |v, d| v << 4 | (*d as char).to_digit(16).unwrap_or(0));
+        if digits == 0 {
+            out.push(next);
+            let message = format!("no hex digits in `\\{}' escape sequence", char::from(next));
+            return (2, Some(message));
+        }
+        if next == b'x' {
             out.push(value as u8);
             return (2 + digits, None);
         }
+        let Some(c) = char::from_u32(value) else {
+            // gawk writes a question mark too: the text has a place for what cannot be shown.
+            out.push(b'?');
+            return (2 + digits, Some("invalid `\\u' escape sequence".into()));
+        };
+        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        return (2 + digits, None);
     }
     // The character stays, however many bytes it has: the following bytes are copied as they are.
     out.push(next);

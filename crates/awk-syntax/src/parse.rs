@@ -1,4 +1,7 @@
-//! Tokens to tree: recursive descent over the POSIX AWK grammar, with gawk's readings where POSIX is silent.
+//! Tokens to tree: recursive descent over gawk's grammar.
+//!
+//! Each source is read on its own: no construct crosses the border of two. `@include` stops the reading of one source, the
+//! named text is read, and the first goes on behind the directive; nothing recurses.
 //!
 //! Invariants: the tree is never deeper than `DEPTH_MAX` units; every error is noted before a `Fault` is returned; after an
 //! error reading goes on at the next statement border, so that one run reports several errors.
@@ -10,11 +13,14 @@
 use std::collections::HashSet;
 
 use crate::ast::*;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, Lint};
+use crate::dialect::{Dialect, Options};
 use crate::lex::{Lexer, Token};
-use crate::names::Names;
+use crate::names::{Names, Symbol};
 use crate::span::{Sources, Span};
+use crate::world::{Included, NoWorld, World};
 
+mod directives;
 mod expressions;
 mod statements;
 
@@ -30,55 +36,165 @@ pub struct Fault;
 
 type Parse<T> = Result<T, Fault>;
 
+/// Most files that are open at once because one includes the other.
+const INCLUDES_OPEN_MAX: usize = 1000;
+
 /// Reads the sources `first..=last` as one program. Errors and warnings go to `diagnostics`; what could be read is given
-/// back even then. Names are interned in `names`, so that functions read later share their numbers.
+/// back even then. Names are interned in `names`, so that functions read later share their numbers; `@include` adds to
+/// `sources`.
 pub fn parse(
-    sources: &Sources,
+    sources: &mut Sources,
     first: u32,
     last: u32,
     names: &mut Names,
+    options: &Options,
+    world: &mut dyn World,
     diagnostics: &mut Diagnostics,
 ) -> Program {
-    let mut parser = Parser::new(sources, first, last, names, diagnostics);
     let mut program = Program::default();
-    parser.program(&mut program);
+    for source in first..=last {
+        let mut open = vec![Position {
+            source,
+            at: 0,
+            namespace: None,
+        }];
+        while let Some(position) = open.pop() {
+            let mut parser = Parser::new(sources, position, names, options, diagnostics);
+            let Some((include, resume)) = parser.unit(&mut program) else {
+                continue;
+            };
+            open.push(resume);
+            if open.len() > INCLUDES_OPEN_MAX {
+                diagnostics.error(
+                    include.span,
+                    format!("more than {INCLUDES_OPEN_MAX} files include each other"),
+                );
+            } else if let Some(source) = fetch(sources, &include, world, diagnostics) {
+                open.push(Position {
+                    source,
+                    at: 0,
+                    namespace: None,
+                });
+            }
+        }
+    }
     program
 }
 
-/// All tokens of a program as text, one per line with its place (`--dump=tokens`).
+/// Asks for an included text and adds it to the sources.
+fn fetch(
+    sources: &mut Sources,
+    include: &Include,
+    world: &mut dyn World,
+    diagnostics: &mut Diagnostics,
+) -> Option<u32> {
+    let Include { name, span } = include;
+    if name.is_empty() {
+        diagnostics.lint(Lint::General, *span, "empty filename after `@include'");
+        return None;
+    }
+    let from = sources.get(span.source).name.clone();
+    match world.include(name, &from) {
+        Ok(Included::Text { name, text }) => return Some(sources.add(name, text)),
+        Ok(Included::AlreadyThere) => {
+            let message = format!("already included source file `{name}'");
+            diagnostics.lint(Lint::General, *span, message);
+        }
+        Ok(Included::MainFile) => {
+            let message = format!("cannot include `{name}' and use it as a program file");
+            diagnostics.misuse(*span, message);
+        }
+        Err(reason) => diagnostics.error(*span, format!("cannot include `{name}': {reason}")),
+    }
+    None
+}
+
+/// All tokens of a program as text, one per line with its place (`--dump=tokens`). Included files are not followed.
 ///
 /// Whether `/` begins a regular expression only the grammar can tell: the program is parsed first, and the tokens are read
 /// again with the places at which the parser took one. Past a syntax error `/` is shown as a division.
-pub fn dump_tokens(sources: &Sources, first: u32, last: u32) -> String {
-    let (mut names, mut diagnostics) = (Names::default(), Diagnostics::default());
-    let mut parser = Parser::new(sources, first, last, &mut names, &mut diagnostics);
-    parser.program(&mut Program::default());
-    let regexes: HashSet<Span> = parser.regexes.drain(..).collect();
-    let mut lexer = Lexer::new(sources, first, last);
+pub fn dump_tokens(sources: &Sources, dialect: Dialect) -> String {
     let mut out = String::new();
+    for source in 0..sources.len() as u32 {
+        dump_source(sources, source, dialect, &mut out);
+    }
+    out
+}
+
+fn dump_source(sources: &Sources, source: u32, dialect: Dialect, out: &mut String) {
+    let (mut names, mut diagnostics) = (Names::default(), Diagnostics::default());
+    let options = Options {
+        dialect,
+        ..Options::default()
+    };
+    let mut alone = Sources::default();
+    let text = sources.get(source);
+    alone.add(text.name.clone(), text.text.clone());
+    let program = parse(
+        &mut alone,
+        0,
+        0,
+        &mut names,
+        &options,
+        &mut NoWorld,
+        &mut diagnostics,
+    );
+    let regexes: HashSet<Span> = program.regexes.into_iter().collect();
+    let mut lexer = Lexer::new(&alone, 0, 0, dialect);
     loop {
         let (token, mut span) = lexer.next(&mut names, &mut diagnostics);
         let mut shown = token.describe(&names);
         if regexes.contains(&span) {
-            let Some((text, at)) = lexer.regex_from(span, &mut diagnostics) else {
+            let mut slash = span;
+            slash.start += u32::from(token == Token::AtSlash);
+            let Some((text, at)) = lexer.regex_from(slash, &mut diagnostics) else {
                 break;
             };
-            shown = format!("regex /{}/", String::from_utf8_lossy(&text));
-            span = at;
+            let sign = if token == Token::AtSlash { "@" } else { "" };
+            shown = format!("regex {sign}/{}/", String::from_utf8_lossy(&text));
+            span = span.to(at);
         }
-        out.push_str(&format!("{}\t{shown}\n", sources.place(span)));
+        out.push_str(&format!("{}\t{shown}\n", alone.place(span)));
         if token == Token::Eof {
             break;
         }
     }
-    out
+}
+
+/// Where reading begins or goes on.
+struct Position {
+    source: u32,
+    at: u32,
+    /// `None`: `awk`.
+    namespace: Option<Symbol>,
+}
+
+/// An `@include` that stopped the reading of a source.
+struct Include {
+    name: String,
+    span: Span,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Context {
     Begin,
     End,
+    BeginFile,
+    EndFile,
     Main,
+}
+
+impl Context {
+    /// The word of its rules; `None` where records are at hand, or may be.
+    fn word(self) -> Option<&'static str> {
+        match self {
+            Context::Begin => Some("BEGIN"),
+            Context::End => Some("END"),
+            Context::BeginFile => Some("BEGINFILE"),
+            Context::EndFile => Some("ENDFILE"),
+            Context::Main => None,
+        }
+    }
 }
 
 struct Parser<'a> {
@@ -95,37 +211,60 @@ struct Parser<'a> {
     /// Where a `(a, b)` list may stand alone: directly after `print`.
     tuple_at: Option<Span>,
     loops: usize,
+    switches: usize,
     in_function: bool,
+    /// Parameters of the function that is being read: no namespace covers them.
+    params: HashSet<Symbol>,
     context: Context,
-    /// Where regular expressions were read.
+    options: &'a Options,
+    namespace: Option<Symbol>,
+    sources: &'a Sources,
+    /// Where regular expressions were read: their slash or `@`.
     regexes: Vec<Span>,
+    comments: Vec<Span>,
 }
 
 impl<'a> Parser<'a> {
     fn new(
         sources: &'a Sources,
-        first: u32,
-        last: u32,
+        position: Position,
         names: &'a mut Names,
+        options: &'a Options,
         diagnostics: &'a mut Diagnostics,
     ) -> Parser<'a> {
-        let mut lexer = Lexer::new(sources, first, last);
-        let (token, span) = lexer.next(names, diagnostics);
-        Parser {
-            lexer,
-            token,
-            span,
-            last: span,
+        let Position {
+            source,
+            at,
+            namespace,
+        } = position;
+        let start = Span {
+            source,
+            start: at,
+            end: at,
+        };
+        let mut parser = Parser {
+            lexer: Lexer::new(sources, source, at as usize, options.dialect),
+            token: Token::Newline,
+            span: start,
+            last: start,
             names,
             diagnostics,
             depth: 0,
             no_gt: false,
             tuple_at: None,
             loops: 0,
+            switches: 0,
             in_function: false,
+            params: HashSet::new(),
             context: Context::Main,
+            options,
+            namespace,
+            sources,
             regexes: Vec::new(),
-        }
+            comments: Vec::new(),
+        };
+        parser.bump();
+        parser
     }
 }
 
@@ -134,9 +273,26 @@ impl Parser<'_> {
 
     fn bump(&mut self) -> Token {
         let (token, span) = self.lexer.next(self.names, self.diagnostics);
+        self.note_comment(span);
         self.last = self.span;
         self.span = span;
         std::mem::replace(&mut self.token, token)
+    }
+
+    /// Keeps the comment between the current token and the next, which begins at `next`: a comment ends its line, and the
+    /// end of a line is a token, so there is one at most.
+    fn note_comment(&mut self, next: Span) {
+        let gap = Span {
+            source: self.span.source,
+            start: self.span.end,
+            end: next.start.max(self.span.end),
+        };
+        if let Some(at) = self.sources.slice(gap).iter().position(|b| *b == b'#') {
+            self.comments.push(Span {
+                start: gap.start + at as u32,
+                ..gap
+            });
+        }
     }
 
     fn peek(&mut self) -> Token {
@@ -209,18 +365,29 @@ impl Parser<'_> {
 
     // ---- items ----
 
-    fn program(&mut self, program: &mut Program) {
-        loop {
+    /// Reads items up to the end of the source (`None`) or to an `@include`.
+    fn unit(&mut self, program: &mut Program) -> Option<(Include, Position)> {
+        let include = loop {
             self.skip_terminators();
             if self.token == Token::Eof || self.diagnostics.error_count() >= Diagnostics::ERRORS_MAX
             {
-                return;
+                break None;
             }
             let before = self.span;
-            if self.item(program).is_err() {
-                self.recover_item(before);
+            match self.item(program) {
+                Ok(None) => {}
+                Ok(include) => break include,
+                Err(Fault) => self.recover_item(before),
             }
-        }
+        };
+        program.regexes.append(&mut self.regexes);
+        program.comments.append(&mut self.comments);
+        let resume = Position {
+            source: self.span.source,
+            at: self.span.start,
+            namespace: self.namespace,
+        };
+        Some((include?, resume))
     }
 
     fn recover_item(&mut self, before: Span) {
@@ -229,6 +396,7 @@ impl Parser<'_> {
         }
         self.no_gt = false;
         self.tuple_at = None;
+        self.params.clear();
         // To the end of a line at which a new rule can begin.
         let mut open = 0usize;
         loop {
@@ -249,28 +417,33 @@ impl Parser<'_> {
         }
     }
 
-    fn item(&mut self, program: &mut Program) -> Parse<()> {
+    fn item(&mut self, program: &mut Program) -> Parse<Option<Include>> {
         let start = self.span;
-        if self.token == Token::Function {
-            let function = self.function()?;
-            program.functions.push(function);
-            return Ok(());
-        }
         self.context = Context::Main;
+        let (context, pattern) = match self.token {
+            Token::Function => {
+                let function = self.function()?;
+                program.functions.push(function);
+                return Ok(None);
+            }
+            Token::Include | Token::Load | Token::Namespace => return self.directive(program),
+            Token::Begin => (Context::Begin, Pattern::Begin),
+            Token::End => (Context::End, Pattern::End),
+            Token::BeginFile => (Context::BeginFile, Pattern::BeginFile),
+            Token::EndFile => (Context::EndFile, Pattern::EndFile),
+            _ => (Context::Main, Pattern::Always),
+        };
+        self.context = context;
         let pattern = match self.token {
-            Token::Begin | Token::End => {
-                let begin = self.token == Token::Begin;
+            _ if context != Context::Main => {
                 self.bump();
-                let word = if begin {
-                    "after BEGIN (an action is required, on the same line)"
-                } else {
-                    "after END (an action is required, on the same line)"
-                };
                 if self.token != Token::LBrace {
-                    return self.fail(&format!("`{{` {word}"));
+                    let word = context.word().unwrap_or_default();
+                    return self.fail(&format!(
+                        "`{{` after {word} (an action is required, on the same line)"
+                    ));
                 }
-                self.context = if begin { Context::Begin } else { Context::End };
-                if begin { Pattern::Begin } else { Pattern::End }
+                pattern
             }
             Token::LBrace => Pattern::Always,
             _ => {
@@ -297,16 +470,27 @@ impl Parser<'_> {
             body,
             span: start.to(self.last),
         });
-        Ok(())
+        Ok(None)
     }
 
     fn function(&mut self) -> Parse<Function> {
         let start = self.span;
         self.bump();
         let name_span = self.span;
-        let name = match self.token {
-            Token::Name(name) | Token::FuncName(name) => name,
-            Token::Builtin(which) => {
+        let builtin = match self.token {
+            Token::Name(name) | Token::FuncName(name) => {
+                let name = self.qualify(name);
+                match self.options.dialect.builtin(self.names.text(name)) {
+                    None => Ok(name),
+                    Some(which) => Err(which),
+                }
+            }
+            Token::Builtin(which) => Err(which),
+            _ => return self.fail("the name of a function"),
+        };
+        let name = match builtin {
+            Ok(name) => name,
+            Err(which) => {
                 let message = format!(
                     "`{}` is a built-in function, it cannot be redefined",
                     which.name()
@@ -314,7 +498,6 @@ impl Parser<'_> {
                 self.diagnostics.error(self.span, message);
                 return Err(Fault);
             }
-            _ => return self.fail("the name of a function"),
         };
         self.bump();
         self.expect(&Token::LParen, "and the parameters of the function")?;
@@ -322,7 +505,17 @@ impl Parser<'_> {
         self.skip_newlines();
         while self.token != Token::RParen {
             match self.token {
-                Token::Name(param) => params.push((param, self.span)),
+                Token::Name(param) => {
+                    if self.names.text(param).contains("::") {
+                        let message = format!(
+                            "function `{}`: parameter `{}` cannot contain a namespace",
+                            self.names.text(name),
+                            self.names.text(param)
+                        );
+                        self.diagnostics.error(self.span, message);
+                    }
+                    params.push((param, self.span))
+                }
                 _ => return self.fail("the name of a parameter"),
             }
             self.bump();
@@ -336,10 +529,13 @@ impl Parser<'_> {
         self.skip_newlines();
         self.in_function = true;
         self.context = Context::Main;
+        self.params = params.iter().map(|(param, _)| *param).collect();
         let body = self.braces();
+        self.params.clear();
         self.in_function = false;
         Ok(Function {
             name,
+            namespace: self.namespace,
             name_span,
             params,
             body: body?,
@@ -347,5 +543,23 @@ impl Parser<'_> {
         })
     }
 
-    // ---- statements ----
+    /// What a name means where it is written: gawk's rules, manual chapter "Namespaces".
+    fn qualify(&mut self, written: Symbol) -> Symbol {
+        let text = self.names.text(written);
+        if let Some((space, name)) = text.split_once("::") {
+            if space != "awk" {
+                return written;
+            }
+            let name = name.to_string();
+            return self.names.intern(&name);
+        }
+        let Some(space) = self.namespace else {
+            return written;
+        };
+        if self.params.contains(&written) || text.bytes().all(|b| b.is_ascii_uppercase()) {
+            return written;
+        }
+        let qualified = format!("{}::{text}", self.names.text(space));
+        self.names.intern(&qualified)
+    }
 }

@@ -54,6 +54,8 @@ impl Printer<'_> {
         match &rule.pattern {
             Pattern::Begin => self.text("BEGIN"),
             Pattern::End => self.text("END"),
+            Pattern::BeginFile => self.text("BEGINFILE"),
+            Pattern::EndFile => self.text("ENDFILE"),
             Pattern::Always => {}
             Pattern::Expr(e) => self.expr(e),
             Pattern::Range(from, to) => {
@@ -130,6 +132,7 @@ impl Printer<'_> {
                         RedirectKind::File => " > ",
                         RedirectKind::Append => " >> ",
                         RedirectKind::Pipe => " | ",
+                        RedirectKind::Coprocess => " |& ",
                     });
                     self.expr(&to.target);
                 }
@@ -186,9 +189,19 @@ impl Printer<'_> {
                 self.text("for (");
                 self.name(*var);
                 self.text(" in ");
-                self.name(*array);
+                self.array(array);
                 self.text(") ");
                 self.block(body);
+            }
+            StmtKind::Switch { subject, cases } => {
+                self.text("switch (");
+                self.expr(subject);
+                self.text(") {\n");
+                for case in cases {
+                    self.case(case);
+                }
+                self.tabs();
+                self.text("}");
             }
             StmtKind::Block(body) => self.block(body),
             StmtKind::Next => self.text("next"),
@@ -199,14 +212,42 @@ impl Printer<'_> {
             StmtKind::Continue => self.text("continue"),
             StmtKind::Delete { array, subs, .. } => {
                 self.text("delete ");
-                self.name(*array);
+                self.array(array);
                 if let Some(subs) = subs {
-                    self.text("[");
-                    self.list(subs);
-                    self.text("]");
+                    self.subscripts(subs);
                 }
             }
         }
+    }
+
+    fn case(&mut self, case: &Case) {
+        self.tabs();
+        match &case.label {
+            None => self.text("default:\n"),
+            Some(label) => {
+                self.text("case ");
+                self.expr(label);
+                self.text(":\n");
+            }
+        }
+        self.indent += 1;
+        for statement in &case.body {
+            self.line(statement);
+        }
+        self.indent -= 1;
+    }
+
+    fn array(&mut self, array: &ArrayExpr) {
+        self.name(array.name);
+        for subs in &array.path {
+            self.subscripts(subs);
+        }
+    }
+
+    fn subscripts(&mut self, subs: &[Expr]) {
+        self.text("[");
+        self.list(subs);
+        self.text("]");
     }
 
     fn keyword(&mut self, word: &str, value: Option<&Expr>) {
@@ -245,17 +286,23 @@ impl Printer<'_> {
                 self.text(&text);
             }
             ExprKind::Str(s) => self.string(s),
+            ExprKind::Translated(s) => {
+                self.text("_");
+                self.string(s);
+            }
             ExprKind::Regex(r) => self.regex(r),
+            ExprKind::TypedRegex(r) => {
+                self.text("@");
+                self.regex(r);
+            }
             ExprKind::Var(name) => self.name(*name),
             ExprKind::Field(number) => {
                 self.text("$");
                 self.expr(number);
             }
             ExprKind::Index { array, subs } => {
-                self.name(*array);
-                self.text("[");
-                self.list(subs);
-                self.text("]");
+                self.array(array);
+                self.subscripts(subs);
             }
             ExprKind::Group(inner) => {
                 self.text("(");
@@ -310,7 +357,7 @@ impl Printer<'_> {
                     self.text(")");
                 }
                 self.text(" in ");
-                self.name(*array);
+                self.array(array);
             }
             ExprKind::And(list) => self.joined(list, " && "),
             ExprKind::Or(list) => self.joined(list, " || "),
@@ -348,6 +395,13 @@ impl Printer<'_> {
                 self.list(args);
                 self.text(")");
             }
+            ExprKind::IndirectCall { name, args, .. } => {
+                self.text("@");
+                self.name(*name);
+                self.text("(");
+                self.list(args);
+                self.text(")");
+            }
             ExprKind::Builtin {
                 which,
                 args,
@@ -361,9 +415,16 @@ impl Printer<'_> {
                 }
             }
             ExprKind::Getline { target, from } => {
-                if let GetlineFrom::Command(command) = from {
-                    self.expr(command);
-                    self.text(" | ");
+                match from {
+                    GetlineFrom::Command(command) => {
+                        self.expr(command);
+                        self.text(" | ");
+                    }
+                    GetlineFrom::Coprocess(command) => {
+                        self.expr(command);
+                        self.text(" |& ");
+                    }
+                    GetlineFrom::Main | GetlineFrom::File(_) => {}
                 }
                 self.text("getline");
                 if let Some(target) = target {

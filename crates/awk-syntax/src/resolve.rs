@@ -7,13 +7,21 @@
 //! Kinds come from uses (`x[1]`, `x + 1`) and flow from parameters back to the arguments of calls, to a fixpoint over the
 //! call graph: that is how `function f(a) { a[1] } BEGIN { f(x) }` makes `x` an array.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::ast::*;
 use crate::diagnostic::Diagnostics;
-use crate::names::{Names, Special, Symbol};
+use crate::dialect::{Dialect, Options};
+use crate::names::{Library, Names, Special, Symbol};
 use crate::parse::parse;
 use crate::span::{Sources, Span};
+use crate::world::World;
+use walk::{Walk, walk_body, walk_rule};
+
+mod kinds;
+mod libraries;
+mod walk;
 
 /// What a variable holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -85,6 +93,10 @@ pub struct Resolved {
     pub globals: Vec<Global>,
     /// Names.
     pub names: Names,
+    /// The language it was read as.
+    pub dialect: Dialect,
+    /// Libraries that are loaded, by the program or from outside.
+    pub libraries: Vec<Library>,
     function_numbers: HashMap<Symbol, u32>,
     places: HashMap<Symbol, Place>,
 }
@@ -121,10 +133,16 @@ impl Resolved {
         }
     }
 
-    /// The exact text of a function's definition.
-    pub fn function_text(&self, number: u32) -> &[u8] {
-        self.sources
-            .slice(self.functions[number as usize].function.span)
+    /// The exact text of a function's definition: what a heap keeps. Outside the namespace `awk` the directive that
+    /// gives its names their meaning stands in front, on the same line.
+    pub fn function_text(&self, number: u32) -> Cow<'_, [u8]> {
+        let function = &self.functions[number as usize].function;
+        let text = self.sources.slice(function.span);
+        let Some(namespace) = function.namespace else {
+            return Cow::Borrowed(text);
+        };
+        let directive = format!("@namespace \"{}\"; ", self.names.text(namespace));
+        Cow::Owned([directive.as_bytes(), text].concat())
     }
 
     /// The program as text again.
@@ -132,7 +150,7 @@ impl Resolved {
         let program = Program {
             rules: self.rules.clone(),
             functions: self.functions.iter().map(|f| f.function.clone()).collect(),
-            names: Names::default(),
+            ..Program::default()
         };
         crate::print::program(&program, &self.names)
     }
@@ -170,46 +188,55 @@ impl Resolved {
     }
 }
 
-/// Where functions come from that a program calls but does not define.
-pub trait FunctionSource {
-    /// The text of the definition, `function name(...) { ... }`.
-    fn function_text(&mut self, name: &str) -> Option<Vec<u8>>;
-}
-
-impl<F: FnMut(&str) -> Option<Vec<u8>>> FunctionSource for F {
-    fn function_text(&mut self, name: &str) -> Option<Vec<u8>> {
-        self(name)
-    }
-}
-
 /// Reads and resolves a program.
 ///
-/// `sources` are read in order as one text. The second value holds errors and warnings; with an error in it the first is
-/// `None`, and the sources are given back for wording the messages.
+/// `sources` are read in order, each one complete in itself. The second value holds errors and warnings; with an error in
+/// it the first is `Err`, and the sources are given back for wording the messages.
 pub fn load(
-    sources: Sources,
-    lookup: &mut dyn FunctionSource,
+    mut sources: Sources,
+    options: &Options,
+    world: &mut dyn World,
 ) -> (Result<Resolved, Sources>, Diagnostics) {
     let mut diagnostics = Diagnostics::default();
     let mut names = Names::default();
     let mut program = Program::default();
     if !sources.is_empty() {
         let last = (sources.len() - 1) as u32;
-        program = parse(&sources, 0, last, &mut names, &mut diagnostics);
+        program = parse(
+            &mut sources,
+            0,
+            last,
+            &mut names,
+            options,
+            world,
+            &mut diagnostics,
+        );
     }
     let mut resolved = Resolved {
         sources,
         rules: program.rules,
         names,
+        dialect: options.dialect,
+        libraries: options.libraries.clone(),
         ..Resolved::default()
     };
     if diagnostics.has_errors() {
         return (Err(resolved.sources), diagnostics);
     }
+    for (library, _) in program.loads {
+        if !resolved.libraries.contains(&library) {
+            resolved.libraries.push(library);
+        }
+    }
+    let mut rules = std::mem::take(&mut resolved.rules);
+    resolved.rewrite(&mut diagnostics, |rewrite| {
+        rules.iter_mut().for_each(|rule| rewrite.rule(rule));
+    });
+    resolved.rules = rules;
     for function in program.functions {
         resolved.add_function(function, false, &mut diagnostics);
     }
-    resolved.find_missing(lookup, &mut diagnostics);
+    Search::default().run(&mut resolved, options, world, &mut diagnostics);
     if !diagnostics.has_errors() {
         resolved.number_and_kinds(&mut diagnostics);
     }
@@ -221,14 +248,36 @@ pub fn load(
 }
 
 impl Resolved {
+    /// Applies what the loaded libraries mean to a tree; nothing to do for most programs.
+    fn rewrite(
+        &self,
+        diagnostics: &mut Diagnostics,
+        apply: impl FnOnce(&mut libraries::Rewrite<'_>),
+    ) {
+        if !self.libraries.is_empty() {
+            apply(&mut libraries::Rewrite {
+                names: &self.names,
+                libraries: &self.libraries,
+                diagnostics,
+            });
+        }
+    }
+
     fn add_function(
         &mut self,
-        function: Function,
+        mut function: Function,
         from_lookup: bool,
         diagnostics: &mut Diagnostics,
     ) {
+        self.rewrite(diagnostics, |rewrite| rewrite.body(&mut function.body));
         let name = self.names.text(function.name).to_string();
-        if Special::from_name(&name).is_some() {
+        if libraries::function(&self.names, function.name, &self.libraries).is_some() {
+            diagnostics.error(
+                function.name_span,
+                format!("`{name}` is a function of a loaded library, it cannot be redefined"),
+            );
+        }
+        if self.dialect.special(&name).is_some() {
             diagnostics.error(
                 function.name_span,
                 format!("`{name}` is a special variable, it cannot be a function"),
@@ -248,7 +297,7 @@ impl Resolved {
                     *span,
                     format!("function `{name}`: its own name cannot be a parameter"),
                 );
-            } else if Special::from_name(text).is_some() {
+            } else if self.dialect.special(text).is_some() {
                 diagnostics.error(
                     *span,
                     format!("function `{name}`: special variable `{text}` cannot be a parameter"),
@@ -271,513 +320,235 @@ impl Resolved {
             from_lookup,
         });
     }
+}
 
-    /// Looks up functions that are called but not defined, and those that these call, until all are there.
-    fn find_missing(&mut self, lookup: &mut dyn FunctionSource, diagnostics: &mut Diagnostics) {
-        let mut walked_functions = 0;
-        let mut calls = Vec::new();
-        for rule in &self.rules {
-            let mut walk = CallWalk { calls: &mut calls };
-            walk_rule(&mut walk, rule);
+/// The search for functions that are called but not defined, and those that these call, until all are there.
+#[derive(Default)]
+struct Search {
+    calls: Vec<(Symbol, Span)>,
+    walked: usize,
+    indirect: bool,
+    functab: bool,
+    symtab: bool,
+}
+
+impl Search {
+    fn run(
+        mut self,
+        resolved: &mut Resolved,
+        options: &Options,
+        world: &mut dyn World,
+        diagnostics: &mut Diagnostics,
+    ) {
+        let mut all_added = false;
+        for rule in &resolved.rules {
+            walk_rule(&mut NameWalk::new(&mut self, resolved), rule);
         }
         loop {
-            while walked_functions < self.functions.len() {
-                let mut walk = CallWalk { calls: &mut calls };
-                walk_body(&mut walk, &self.functions[walked_functions].function.body);
-                walked_functions += 1;
+            while self.walked < resolved.functions.len() {
+                let body = &resolved.functions[self.walked].function.body;
+                walk_body(&mut NameWalk::new(&mut self, resolved), body);
+                self.walked += 1;
             }
-            let Some((name, span)) = calls.pop() else {
-                return;
-            };
-            if self.function_numbers.contains_key(&name) {
-                continue;
+            if let Some((name, span)) = self.calls.pop() {
+                self.find(resolved, name, span, options, world, diagnostics);
+            } else if (self.indirect || self.functab) && !all_added {
+                all_added = true;
+                for name in world.function_names() {
+                    let name = resolved.names.intern(&name);
+                    self.add_for_indirect(resolved, name, options, world, diagnostics);
+                }
+            } else {
+                break;
             }
-            let text = self.names.text(name).to_string();
-            match lookup.function_text(&text) {
-                Some(source) => self.read_stored(name, &text, source, span, diagnostics),
-                None => diagnostics.misuse(
+        }
+        if self.symtab {
+            resolved.add_globals(world.global_names());
+        }
+    }
+
+    fn find(
+        &mut self,
+        resolved: &mut Resolved,
+        name: Symbol,
+        span: Span,
+        options: &Options,
+        world: &mut dyn World,
+        diagnostics: &mut Diagnostics,
+    ) {
+        if resolved.function_numbers.contains_key(&name) {
+            return;
+        }
+        let text = resolved.names.text(name).to_string();
+        let Some(source) = world.function_text(&text) else {
+            diagnostics.misuse(
+                span,
+                format!("function `{text}` is called but never defined"),
+            );
+            return;
+        };
+        match resolved.read_stored(name, &text, source, options, world, diagnostics) {
+            Some(function) => resolved.add_function(function, true, diagnostics),
+            None => diagnostics.error(
+                span,
+                format!("function `{text}`: its stored text does not define it"),
+            ),
+        }
+    }
+
+    /// Adds a stored function that a variable may name. One that cannot be read must not stop a program that may never
+    /// call it.
+    fn add_for_indirect(
+        &mut self,
+        resolved: &mut Resolved,
+        name: Symbol,
+        options: &Options,
+        world: &mut dyn World,
+        diagnostics: &mut Diagnostics,
+    ) {
+        let text = resolved.names.text(name).to_string();
+        if resolved.function_numbers.contains_key(&name)
+            || libraries::function(&resolved.names, name, &resolved.libraries).is_some()
+        {
+            return;
+        }
+        let Some(source) = world.function_text(&text) else {
+            return;
+        };
+        let mut quiet = Diagnostics::default();
+        let function = resolved.read_stored(name, &text, source, options, world, &mut quiet);
+        let missing = function
+            .as_ref()
+            .and_then(|f| self.missing_call(resolved, f, world));
+        let reason = match (
+            &function,
+            quiet.list().iter().find(|d| d.is_error()),
+            missing,
+        ) {
+            (_, Some(error), _) => error.message.clone(),
+            (None, ..) => "its stored text does not define it".into(),
+            (Some(_), None, Some(call)) => format!("it calls `{call}`, which is not defined"),
+            (Some(_), None, None) => String::new(),
+        };
+        match function {
+            Some(function) if reason.is_empty() => {
+                resolved.add_function(function, true, diagnostics);
+            }
+            _ => {
+                let span = Span {
+                    source: (resolved.sources.len() - 1) as u32,
+                    ..Span::default()
+                };
+                diagnostics.warn(
                     span,
-                    format!("function `{text}` is called but never defined"),
-                ),
+                    format!("stored function `{text}` is left out: {reason}"),
+                );
             }
         }
     }
 
+    /// A function that `function` calls and that is nowhere.
+    fn missing_call(
+        &self,
+        resolved: &Resolved,
+        function: &Function,
+        world: &mut dyn World,
+    ) -> Option<String> {
+        let mut search = Search::default();
+        walk_body(&mut NameWalk::new(&mut search, resolved), &function.body);
+        let missing = search.calls.into_iter().find(|(name, _)| {
+            *name != function.name
+                && !resolved.function_numbers.contains_key(name)
+                && libraries::function(&resolved.names, *name, &resolved.libraries).is_none()
+                && world.function_text(resolved.names.text(*name)).is_none()
+        })?;
+        Some(resolved.names.text(missing.0).to_string())
+    }
+}
+
+impl Resolved {
+    /// The definition of `name` in its stored text.
     fn read_stored(
         &mut self,
         name: Symbol,
         text: &str,
         source: Vec<u8>,
-        call: Span,
+        options: &Options,
+        world: &mut dyn World,
         diagnostics: &mut Diagnostics,
-    ) {
+    ) -> Option<Function> {
         let number = self.sources.add(format!("stored function {text}"), source);
-        let program = parse(&self.sources, number, number, &mut self.names, diagnostics);
-        let mut found = false;
-        for function in program.functions {
-            if function.name == name {
-                found = true;
-                self.add_function(function, true, diagnostics);
-            }
-        }
-        if !found {
-            diagnostics.error(
-                call,
-                format!("function `{text}`: its stored text does not define it"),
-            );
-        }
-    }
-
-    fn number_and_kinds(&mut self, diagnostics: &mut Diagnostics) {
-        let mut walk = UseWalk {
-            names: &self.names,
-            function_numbers: &self.function_numbers,
-            functions: &self.functions,
-            inside: None,
-            places: HashMap::new(),
-            globals: Vec::new(),
-            uses: HashMap::new(),
-            flows: Vec::new(),
+        let program = parse(
+            &mut self.sources,
+            number,
+            number,
+            &mut self.names,
+            options,
+            world,
             diagnostics,
-        };
-        for rule in &self.rules {
-            walk_rule(&mut walk, rule);
-        }
-        for number in 0..self.functions.len() {
-            walk.inside = Some(number as u32);
-            walk_body(&mut walk, &self.functions[number].function.body);
-        }
-        let UseWalk {
-            places,
-            mut globals,
-            uses,
-            flows,
-            ..
-        } = walk;
-
-        let kinds = solve(&uses, &flows);
-        for (at, global) in globals.iter_mut().enumerate() {
-            global.kind = kinds
-                .get(&Node::Global(at as u32))
-                .copied()
-                .unwrap_or_default();
-            if global.kind == Kind::Mixed {
-                let text = self.names.text(global.name);
-                let seen = uses.get(&Node::Global(at as u32));
-                let span = seen
-                    .and_then(|u| u.array_at.or(u.scalar_at))
-                    .unwrap_or(global.span);
-                let other = match seen.and_then(|u| u.scalar_at) {
-                    Some(at) => format!(" (used as a scalar at {})", self.sources.place(at)),
-                    None => String::new(),
-                };
-                diagnostics.misuse(
-                    span,
-                    format!("`{text}` is used both as an array and as a scalar{other}"),
-                );
-            }
-        }
-        for (number, f) in self.functions.iter_mut().enumerate() {
-            for (at, kind) in f.param_kinds.iter_mut().enumerate() {
-                *kind = kinds
-                    .get(&Node::Param(number as u32, at as u32))
-                    .copied()
-                    .unwrap_or_default();
-            }
-        }
-        self.places = places;
-        self.globals = globals;
+        );
+        program.functions.into_iter().find(|f| f.name == name)
     }
-}
 
-/// A variable as a node of the flow graph.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Node {
-    Global(u32),
-    Param(u32, u32),
-}
-
-#[derive(Default, Clone, Copy)]
-struct Uses {
-    scalar_at: Option<Span>,
-    array_at: Option<Span>,
-}
-
-/// Fixpoint of `kind(v) = uses(v) + kind(parameters that v is handed to)`. A parameter that is both says nothing about its
-/// arguments.
-fn solve(uses: &HashMap<Node, Uses>, flows: &[(Node, Node)]) -> HashMap<Node, Kind> {
-    let direct = |node: &Node| {
-        let seen = uses.get(node).copied().unwrap_or_default();
-        let scalar = if seen.scalar_at.is_some() {
-            Kind::Scalar
-        } else {
-            Kind::Unknown
-        };
-        let array = if seen.array_at.is_some() {
-            Kind::Array
-        } else {
-            Kind::Unknown
-        };
-        scalar.join(array)
-    };
-    let mut kinds: HashMap<Node, Kind> = uses.keys().map(|node| (*node, direct(node))).collect();
-    // Kinds only rise (unknown, one, both), so this ends; a mixed parameter's earlier word stays with its arguments.
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for (argument, param) in flows {
-            let told = kinds.get(param).copied().unwrap_or_default();
-            let old = kinds.get(argument).copied().unwrap_or_default();
-            let new = if told == Kind::Mixed {
-                old
-            } else {
-                old.join(told)
-            };
-            if new != old {
-                kinds.insert(*argument, new);
-                changed = true;
-            }
-        }
-    }
-    kinds
-}
-
-// ---- walking ----
-
-/// What a walk wants to see.
-trait Walk {
-    fn call(&mut self, _name: Symbol, _args: &[Expr], _span: Span) -> bool {
-        true
-    }
-    fn scalar(&mut self, _name: Symbol, _span: Span) {}
-    fn array(&mut self, _name: Symbol, _span: Span) {}
-    /// A bare name that may be either: an argument of `length`.
-    fn either(&mut self, _name: Symbol, _span: Span) {}
-}
-
-fn walk_rule(walk: &mut impl Walk, rule: &Rule) {
-    match &rule.pattern {
-        Pattern::Expr(e) => walk_expr(walk, e),
-        Pattern::Range(from, to) => {
-            walk_expr(walk, from);
-            walk_expr(walk, to);
-        }
-        Pattern::Begin | Pattern::End | Pattern::Always => {}
-    }
-    if let Some(body) = &rule.body {
-        walk_body(walk, body);
-    }
-}
-
-fn walk_body(walk: &mut impl Walk, body: &[Stmt]) {
-    for statement in body {
-        walk_statement(walk, statement);
-    }
-}
-
-fn walk_statement(walk: &mut impl Walk, statement: &Stmt) {
-    match &statement.kind {
-        StmtKind::Expr(e) => walk_expr(walk, e),
-        StmtKind::Print { args, to, .. } => {
-            walk_list(walk, args);
-            if let Some(to) = to {
-                walk_expr(walk, &to.target);
-            }
-        }
-        StmtKind::If { arms, otherwise } => {
-            for (cond, body) in arms {
-                walk_expr(walk, cond);
-                walk_body(walk, body);
-            }
-            if let Some(body) = otherwise {
-                walk_body(walk, body);
-            }
-        }
-        StmtKind::While { cond, body } | StmtKind::DoWhile { body, cond } => {
-            walk_expr(walk, cond);
-            walk_body(walk, body);
-        }
-        StmtKind::For {
-            init,
-            cond,
-            step,
-            body,
-        } => {
-            if let Some(init) = init {
-                walk_statement(walk, init);
-            }
-            if let Some(cond) = cond {
-                walk_expr(walk, cond);
-            }
-            walk_body(walk, body);
-            if let Some(step) = step {
-                walk_statement(walk, step);
-            }
-        }
-        StmtKind::ForIn {
-            var,
-            var_span,
-            array,
-            array_span,
-            body,
-        } => {
-            walk.scalar(*var, *var_span);
-            walk.array(*array, *array_span);
-            walk_body(walk, body);
-        }
-        StmtKind::Block(body) => walk_body(walk, body),
-        StmtKind::Exit(value) | StmtKind::Return(value) => {
-            if let Some(value) = value {
-                walk_expr(walk, value);
-            }
-        }
-        StmtKind::Delete {
-            array,
-            array_span,
-            subs,
-        } => {
-            walk.array(*array, *array_span);
-            if let Some(subs) = subs {
-                walk_list(walk, subs);
-            }
-        }
-        StmtKind::Next | StmtKind::NextFile | StmtKind::Break | StmtKind::Continue => {}
-    }
-}
-
-fn walk_list(walk: &mut impl Walk, list: &[Expr]) {
-    for e in list {
-        walk_expr(walk, e);
-    }
-}
-
-fn walk_expr(walk: &mut impl Walk, e: &Expr) {
-    match &e.kind {
-        ExprKind::Num(_) | ExprKind::Str(_) | ExprKind::Regex(_) => {}
-        ExprKind::Var(name) => walk.scalar(*name, e.span),
-        ExprKind::Field(inner)
-        | ExprKind::Group(inner)
-        | ExprKind::Not(inner)
-        | ExprKind::Minus(inner)
-        | ExprKind::Plus(inner) => walk_expr(walk, inner),
-        ExprKind::Index { array, subs } => {
-            walk.array(*array, e.span);
-            walk_list(walk, subs);
-        }
-        ExprKind::Tuple(list)
-        | ExprKind::Concat(list)
-        | ExprKind::And(list)
-        | ExprKind::Or(list) => walk_list(walk, list),
-        ExprKind::Arith { first, rest } => {
-            walk_expr(walk, first);
-            for (_, operand) in rest {
-                walk_expr(walk, operand);
-            }
-        }
-        ExprKind::Power {
-            base: left,
-            exponent: right,
-        }
-        | ExprKind::Compare { left, right, .. }
-        | ExprKind::Match { left, right, .. } => {
-            walk_expr(walk, left);
-            walk_expr(walk, right);
-        }
-        ExprKind::In {
-            subs,
-            array,
-            array_span,
-        } => {
-            walk_list(walk, subs);
-            walk.array(*array, *array_span);
-        }
-        ExprKind::Cond { cond, yes, no } => {
-            walk_expr(walk, cond);
-            walk_expr(walk, yes);
-            walk_expr(walk, no);
-        }
-        ExprKind::Assign { target, value, .. } => {
-            walk_expr(walk, target);
-            walk_expr(walk, value);
-        }
-        ExprKind::Step { target, .. } => walk_expr(walk, target),
-        ExprKind::Call { name, args } => {
-            if walk.call(*name, args, e.span) {
-                walk_list(walk, args);
-            }
-        }
-        ExprKind::Builtin { which, args, .. } => walk_builtin(walk, *which, args),
-        ExprKind::Getline { target, from } => {
-            if let Some(target) = target {
-                walk_expr(walk, target);
-            }
-            if let GetlineFrom::File(source) | GetlineFrom::Command(source) = from {
-                walk_expr(walk, source);
-            }
-        }
-    }
-}
-
-fn walk_builtin(walk: &mut impl Walk, which: crate::names::Builtin, args: &[Expr]) {
-    use crate::names::Builtin;
-    for (at, arg) in args.iter().enumerate() {
-        match (&arg.ungrouped().kind, which, at) {
-            (ExprKind::Var(name), Builtin::Split, 1) => walk.array(*name, arg.span),
-            (ExprKind::Var(name), Builtin::Length, 0) => walk.either(*name, arg.span),
-            _ => walk_expr(walk, arg),
-        }
-    }
-}
-
-struct CallWalk<'a> {
-    calls: &'a mut Vec<(Symbol, Span)>,
-}
-
-impl Walk for CallWalk<'_> {
-    fn call(&mut self, name: Symbol, _args: &[Expr], span: Span) -> bool {
-        self.calls.push((name, span));
-        true
-    }
-}
-
-struct UseWalk<'a> {
-    names: &'a Names,
-    function_numbers: &'a HashMap<Symbol, u32>,
-    functions: &'a [ResolvedFunction],
-    inside: Option<u32>,
-    places: HashMap<Symbol, Place>,
-    globals: Vec<Global>,
-    uses: HashMap<Node, Uses>,
-    flows: Vec<(Node, Node)>,
-    diagnostics: &'a mut Diagnostics,
-}
-
-impl UseWalk<'_> {
-    /// The node of a name; `None` for special variables, whose kinds are fixed.
-    fn node(&mut self, name: Symbol, span: Span) -> Result<Node, Option<Special>> {
-        if let Some(number) = self.inside {
-            let params = &self.functions[number as usize].function.params;
-            if let Some(at) = params.iter().position(|(param, _)| *param == name) {
-                return Ok(Node::Param(number, at as u32));
-            }
-        }
-        if self.function_numbers.contains_key(&name) {
-            let text = self.names.text(name);
-            self.diagnostics.error(
-                span,
-                format!("function `{text}` is used as a variable, or called with a blank between its name and `(`"),
-            );
-            return Err(None);
-        }
-        match self.places.get(&name) {
-            Some(Place::Special(special)) => return Err(Some(*special)),
-            Some(Place::Global(at)) => return Ok(Node::Global(*at)),
-            _ => {}
-        }
-        if let Some(special) = Special::from_name(self.names.text(name)) {
-            self.places.insert(name, Place::Special(special));
-            return Err(Some(special));
-        }
-        let at = self.globals.len() as u32;
-        self.globals.push(Global {
-            name,
-            kind: Kind::Unknown,
-            span,
-        });
-        self.places.insert(name, Place::Global(at));
-        Ok(Node::Global(at))
-    }
-}
-
-impl Walk for UseWalk<'_> {
-    fn call(&mut self, name: Symbol, args: &[Expr], span: Span) -> bool {
-        let Some(&number) = self.function_numbers.get(&name) else {
-            return true;
-        };
-        let declared = self.functions[number as usize].function.params.len();
-        if args.len() > declared {
-            let text = self.names.text(name);
-            let message = format!(
-                "function `{text}` takes {declared} argument(s), here are {}; the rest is computed and forgotten",
-                args.len()
-            );
-            self.diagnostics.warn(span, message);
-        }
-        if self.inside.is_some_and(|f| {
-            self.functions[f as usize]
-                .function
-                .params
-                .iter()
-                .any(|(param, _)| *param == name)
-        }) {
-            let text = self.names.text(name);
-            self.diagnostics.error(
-                span,
-                format!("parameter `{text}` is called like a function"),
-            );
-        }
-        for (at, arg) in args.iter().enumerate() {
-            let ExprKind::Var(variable) = arg.kind else {
-                walk_expr(self, arg);
+    /// Makes the variables of a heap globals of the program, since `SYMTAB` may name each of them.
+    fn add_globals(&mut self, list: Vec<(String, bool)>) {
+        for (text, is_array) in list {
+            let name = self.names.intern(&text);
+            if self.function_numbers.contains_key(&name) || self.dialect.special(&text).is_some() {
                 continue;
-            };
-            if let Ok(node) = self.node(variable, arg.span) {
-                self.uses.entry(node).or_default();
-                if at < declared {
-                    self.flows.push((node, Node::Param(number, at as u32)));
-                }
             }
+            self.places
+                .insert(name, Place::Global(self.globals.len() as u32));
+            self.globals.push(Global {
+                name,
+                kind: if is_array { Kind::Array } else { Kind::Scalar },
+                span: Span::default(),
+            });
         }
-        false
+    }
+}
+
+/// What the search wants to know of a body.
+struct NameWalk<'a> {
+    search: &'a mut Search,
+    functab: Option<Symbol>,
+    symtab: Option<Symbol>,
+}
+
+impl<'a> NameWalk<'a> {
+    fn new(search: &'a mut Search, resolved: &Resolved) -> NameWalk<'a> {
+        let find = |special: Special| {
+            resolved.dialect.special(special.name())?;
+            resolved.names.find(special.name())
+        };
+        NameWalk {
+            search,
+            functab: find(Special::FUNCTAB),
+            symtab: find(Special::SYMTAB),
+        }
+    }
+}
+
+impl Walk for NameWalk<'_> {
+    fn call(&mut self, name: Symbol, _args: &[Expr], span: Span) -> bool {
+        self.search.calls.push((name, span));
+        true
     }
 
     fn scalar(&mut self, name: Symbol, span: Span) {
-        match self.node(name, span) {
-            Ok(node) => {
-                self.uses
-                    .entry(node)
-                    .or_default()
-                    .scalar_at
-                    .get_or_insert(span);
-            }
-            Err(Some(special)) if special.is_array() => {
-                self.diagnostics.misuse(
-                    span,
-                    format!(
-                        "`{}` is an array, here it is used as a scalar",
-                        special.name()
-                    ),
-                );
-            }
-            Err(_) => {}
-        }
+        self.either(name, span);
     }
 
     fn array(&mut self, name: Symbol, span: Span) {
-        match self.node(name, span) {
-            Ok(node) => {
-                self.uses
-                    .entry(node)
-                    .or_default()
-                    .array_at
-                    .get_or_insert(span);
-            }
-            Err(Some(special)) if !special.is_array() => {
-                self.diagnostics.misuse(
-                    span,
-                    format!(
-                        "`{}` is a scalar, here it is used as an array",
-                        special.name()
-                    ),
-                );
-            }
-            Err(_) => {}
-        }
+        self.either(name, span);
     }
 
-    fn either(&mut self, name: Symbol, span: Span) {
-        if let Ok(node) = self.node(name, span) {
-            self.uses.entry(node).or_default();
-        }
+    fn either(&mut self, name: Symbol, _span: Span) {
+        self.search.functab |= self.functab == Some(name);
+        self.search.symtab |= self.symtab == Some(name);
+    }
+
+    fn indirect(&mut self) {
+        self.search.indirect = true;
     }
 }

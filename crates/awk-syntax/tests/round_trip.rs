@@ -3,7 +3,7 @@
 use awk_syntax::ast::Program;
 use awk_syntax::names::Names;
 use awk_syntax::parse::parse;
-use awk_syntax::{Diagnostics, Sources, print};
+use awk_syntax::{Diagnostics, NoWorld, Options, Sources, print};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -11,7 +11,15 @@ fn read(text: &str) -> Option<(Program, Names)> {
     let mut sources = Sources::default();
     let number = sources.add("p", text);
     let (mut names, mut diagnostics) = (Names::default(), Diagnostics::default());
-    let program = parse(&sources, number, number, &mut names, &mut diagnostics);
+    let program = parse(
+        &mut sources,
+        number,
+        number,
+        &mut names,
+        &Options::default(),
+        &mut NoWorld,
+        &mut diagnostics,
+    );
     (!diagnostics.has_errors()).then_some((program, names))
 }
 
@@ -64,6 +72,10 @@ fn every_construct_comes_back() {
         "function f(a, b) { delete a; delete a[1,2]; return a[1] ^ -b } END { f(x, - -1); for (k in x) if ((k,1) in x) continue }",
         "{ s = \"q\\\"\\\\\\n\\t\\001\\377\\/\"; n = 1e300 * .5 + 0x10 - 1e-300; m = !x ~ /y/ ? -z : +w; a[i++] += --j }",
         "{ if (x) { } else ; { y } ; }",
+        "BEGINFILE { nextfile } ENDFILE { print a[1][2], length(a[3]) |& \"c\"; \"c\" |& getline b[1][2] }",
+        "{ switch ($1) { case 1: x; case -2: case \"s\": { break }; case /r\\/e/: case @/t/: default: y } }",
+        "{ r = @/a[/]b/; @f(1, x); @ns::g(); delete a[1][2]; for (k in a[1][2,3]) if ((1,2) in a[k]) print _\"t\" _ }",
+        "function ns::f(a) { return a * ns::x + 0x11 + 011 } BEGIN { pm::commit(); ns::f(1) }",
     ] {
         assert!(check(text), "{text}");
     }
@@ -126,6 +138,18 @@ fn word() -> impl Strategy<Value = &'static str> {
         "return",
         "delete a",
         "next",
+        "a[1][2]",
+        "in a[1]",
+        "@f(x)",
+        "@/r/",
+        "|&",
+        "|& getline",
+        "switch (x) {",
+        "case 1:",
+        "case /r/:",
+        "default:",
+        "_\"s\"",
+        "ns::x",
     ])
 }
 

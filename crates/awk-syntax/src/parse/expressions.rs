@@ -1,9 +1,10 @@
 //! Expressions, by precedence.
 
-use super::{DEPTH_MAX, Fault, NEST_COST, Parse, Parser};
+use super::{Context, DEPTH_MAX, Fault, NEST_COST, Parse, Parser};
 use crate::ast::*;
 use crate::lex::Token;
-use crate::names::Builtin;
+use crate::names::{Builtin, Symbol};
+use crate::span::Span;
 
 impl Parser<'_> {
     /// An expression in which `>` compares.
@@ -79,17 +80,12 @@ impl Parser<'_> {
         while self.token == Token::In {
             self.deepen()?;
             self.bump();
-            let Token::Name(array) = self.token else {
-                return self.fail("the name of an array after `in`");
-            };
-            let array_span = self.span;
-            self.bump();
-            let span = left.span.to(array_span);
+            let array = self.array("after `in`")?;
+            let span = left.span.to(array.span);
             left = Expr {
                 kind: ExprKind::In {
                     subs: vec![left],
                     array,
-                    array_span,
                 },
                 span,
             };
@@ -163,16 +159,20 @@ impl Parser<'_> {
     pub(super) fn piped(&mut self) -> Parse<Expr> {
         let mut left = self.concat()?;
         let depth = self.depth;
-        while self.token == Token::Pipe && self.peek() == Token::Getline {
+        while matches!(self.token, Token::Pipe | Token::PipeBoth) && self.peek() == Token::Getline {
             self.deepen()?;
-            self.bump();
+            let make = if self.bump() == Token::Pipe {
+                GetlineFrom::Command
+            } else {
+                GetlineFrom::Coprocess
+            };
             self.bump();
             let target = self.getline_target()?;
             let span = left.span.to(self.last);
             left = Expr {
                 kind: ExprKind::Getline {
                     target,
-                    from: GetlineFrom::Command(Box::new(left)),
+                    from: make(Box::new(left)),
                 },
                 span,
             };
@@ -203,6 +203,8 @@ impl Parser<'_> {
             self.token,
             Token::Number(_)
                 | Token::Str(_)
+                | Token::Translated(_)
+                | Token::At
                 | Token::Name(_)
                 | Token::FuncName(_)
                 | Token::Builtin(_)
@@ -350,32 +352,53 @@ impl Parser<'_> {
                 self.bump();
                 ExprKind::Str(s)
             }
-            Token::Slash | Token::SlashAssign => {
-                let Some((text, span)) = self.lexer.regex_from(self.span, self.diagnostics) else {
-                    self.token = Token::Bad;
-                    return Err(Fault);
-                };
-                self.regexes.push(self.span);
-                self.span = span;
+            Token::Translated(s) => {
+                let s = std::mem::take(s);
                 self.bump();
-                ExprKind::Regex(text)
+                ExprKind::Translated(s)
             }
+            Token::Slash | Token::SlashAssign => ExprKind::Regex(self.regex()?),
+            Token::AtSlash => ExprKind::TypedRegex(self.regex()?),
             Token::Name(name) => {
                 let name = *name;
-                self.bump();
-                if self.token == Token::LBracket {
-                    let subs = self.subscripts()?;
-                    ExprKind::Index { array: name, subs }
-                } else {
-                    ExprKind::Var(name)
+                let mut array = self.array_from(name)?;
+                match array.path.pop() {
+                    None => ExprKind::Var(array.name),
+                    Some((subs, _)) => ExprKind::Index {
+                        array: array.finish(self),
+                        subs,
+                    },
                 }
             }
             Token::FuncName(name) => {
                 let name = *name;
+                let name = self.qualify(name);
+                let builtin = self.options.dialect.builtin(self.names.text(name));
+                if let Some(which) = builtin {
+                    // Inside of `@namespace "pm"`.
+                    self.builtin(which)?
+                } else {
+                    self.bump();
+                    self.bump();
+                    let args = self.arguments()?;
+                    ExprKind::Call { name, args }
+                }
+            }
+            Token::At => {
+                self.bump();
+                let Token::FuncName(name) = self.token else {
+                    return self.fail("the name of a variable and `(` after `@`");
+                };
+                let name_span = self.span;
+                let name = self.qualify(name);
                 self.bump();
                 self.bump();
                 let args = self.arguments()?;
-                ExprKind::Call { name, args }
+                ExprKind::IndirectCall {
+                    name,
+                    name_span,
+                    args,
+                }
             }
             Token::Builtin(which) => {
                 let which = *which;
@@ -409,6 +432,13 @@ impl Parser<'_> {
                     let file = self.nested(1, |p| p.postfix(false))?;
                     GetlineFrom::File(Box::new(file))
                 } else {
+                    if matches!(self.context, Context::BeginFile | Context::EndFile) {
+                        let rule = self.context.word().unwrap_or_default();
+                        self.diagnostics.error(
+                            start,
+                            format!("non-redirected `getline` invalid inside `{rule}` rule"),
+                        );
+                    }
                     GetlineFrom::Main
                 };
                 ExprKind::Getline { target, from }
@@ -421,6 +451,43 @@ impl Parser<'_> {
             kind,
             span: start.to(self.last),
         })
+    }
+
+    /// The regular expression whose slash, or whose `@`, is the current token.
+    pub(super) fn regex(&mut self) -> Parse<Vec<u8>> {
+        let mut slash = self.span;
+        slash.start += u32::from(self.token == Token::AtSlash);
+        let Some((text, span)) = self.lexer.regex_from(slash, self.diagnostics) else {
+            self.token = Token::Bad;
+            return Err(Fault);
+        };
+        self.regexes.push(self.span);
+        self.span = self.span.to(span);
+        self.bump();
+        Ok(text)
+    }
+
+    /// A name with any subscripts, all of which lead to an array.
+    pub(super) fn array(&mut self, place: &str) -> Parse<ArrayExpr> {
+        let Token::Name(name) = self.token else {
+            return self.fail(&format!("the name of an array {place}"));
+        };
+        Ok(self.array_from(name)?.finish(self))
+    }
+
+    /// The current token, which is `name`, and all subscripts behind it.
+    pub(super) fn array_from(&mut self, name: Symbol) -> Parse<ArrayPath> {
+        let mut array = ArrayPath {
+            name: self.qualify(name),
+            span: self.span,
+            path: Vec::new(),
+        };
+        self.bump();
+        while self.token == Token::LBracket {
+            let subs = self.subscripts()?;
+            array.path.push((subs, self.last));
+        }
+        Ok(array)
     }
 
     /// What follows `$`: binds tighter than everything, so `$i++` is `($i)++`, but `$++i` and `$-1` are what they look like.
@@ -467,18 +534,11 @@ impl Parser<'_> {
         self.expect(&Token::RParen, "to close a list")?;
         let span = start.to(self.last);
         if self.take(&Token::In) {
-            let Token::Name(array) = self.token else {
-                return self.fail("the name of an array after `in`");
-            };
-            let array_span = self.span;
-            self.bump();
+            let array = self.array("after `in`")?;
+            let span = span.to(array.span);
             return Ok(Expr {
-                kind: ExprKind::In {
-                    subs: list,
-                    array,
-                    array_span,
-                },
-                span: span.to(array_span),
+                kind: ExprKind::In { subs: list, array },
+                span,
             });
         }
         if tuple_allowed {
@@ -570,6 +630,32 @@ impl Parser<'_> {
     }
 }
 
+/// An array expression of which the last subscripts may still turn out to be those of an element.
+pub(super) struct ArrayPath {
+    pub(super) name: Symbol,
+    span: Span,
+    /// Subscripts and their closing brackets.
+    pub(super) path: Vec<(Vec<Expr>, Span)>,
+}
+
+impl ArrayPath {
+    /// Notes a misuse where arrays of arrays do not exist.
+    pub(super) fn finish(self, parser: &mut Parser<'_>) -> ArrayExpr {
+        let end = self.path.last().map_or(self.span, |(_, bracket)| *bracket);
+        let span = self.span.to(end);
+        if !self.path.is_empty() && !parser.options.dialect.is_gawk() {
+            parser
+                .diagnostics
+                .misuse(span, "arrays of arrays are a gawk extension");
+        }
+        ArrayExpr {
+            name: self.name,
+            span,
+            path: self.path.into_iter().map(|(subs, _)| subs).collect(),
+        }
+    }
+}
+
 pub(super) fn contains_tuple(kind: &ExprKind) -> bool {
     // A list can only be the leftmost operand of what was read.
     let mut kind = kind;
@@ -583,7 +669,7 @@ pub(super) fn contains_tuple(kind: &ExprKind) -> bool {
             ExprKind::Cond { cond, .. } => &cond.kind,
             ExprKind::In { subs, .. } => &subs[0].kind,
             ExprKind::Getline {
-                from: GetlineFrom::Command(command),
+                from: GetlineFrom::Command(command) | GetlineFrom::Coprocess(command),
                 ..
             } => &command.kind,
             _ => return false,

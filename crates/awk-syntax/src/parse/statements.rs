@@ -1,27 +1,33 @@
 //! Statements, and getting back into step after an error in one.
 
+use std::collections::HashSet;
+
 use super::expressions::contains_tuple;
 use super::{Context, Fault, NEST_COST, Parse, Parser};
 use crate::ast::*;
 use crate::diagnostic::Diagnostics;
 use crate::lex::Token;
-use crate::names::Symbol;
 use crate::span::Span;
 
 impl Parser<'_> {
     /// `{ statements }`
     pub(super) fn braces(&mut self) -> Parse<Vec<Stmt>> {
         self.expect(&Token::LBrace, "to open a block")?;
+        let body = self.statements(|token| *token == Token::RBrace)?;
+        self.bump();
+        Ok(body)
+    }
+
+    /// Statements up to a token that ends them, which stays.
+    pub(super) fn statements(&mut self, ends: fn(&Token) -> bool) -> Parse<Vec<Stmt>> {
         let mut body = Vec::new();
         loop {
             self.skip_terminators();
-            match self.token {
-                Token::RBrace => {
-                    self.bump();
-                    return Ok(body);
-                }
-                Token::Eof => return self.fail("`}` to close a block"),
-                _ => {}
+            if ends(&self.token) {
+                return Ok(body);
+            }
+            if self.token == Token::Eof {
+                return self.fail("`}` to close a block");
             }
             if self.diagnostics.error_count() >= Diagnostics::ERRORS_MAX {
                 return Err(Fault);
@@ -98,6 +104,7 @@ impl Parser<'_> {
                 StmtKind::DoWhile { body, cond }
             }
             Token::For => self.for_loop()?,
+            Token::Switch => self.switch()?,
             Token::Semicolon => {
                 self.bump();
                 StmtKind::Block(Vec::new())
@@ -171,18 +178,24 @@ impl Parser<'_> {
     pub(super) fn for_loop(&mut self) -> Parse<StmtKind> {
         self.bump();
         self.expect(&Token::LParen, "after `for`")?;
-        if let Some(header) = self.for_in_header() {
-            let (var, var_span, array, array_span) = header;
+        let init = self.for_part(&Token::Semicolon)?;
+        if self.token == Token::RParen
+            && let Some(init) = &init
+            && let StmtKind::Expr(e) = &init.kind
+            && let ExprKind::In { subs, array } = &e.kind
+            && let [only] = subs.as_slice()
+            && let ExprKind::Var(var) = only.kind
+        {
+            let (var_span, array) = (only.span, array.clone());
+            self.bump();
             let body = self.loop_body()?;
             return Ok(StmtKind::ForIn {
                 var,
                 var_span,
                 array,
-                array_span,
                 body,
             });
         }
-        let init = self.for_part(&Token::Semicolon)?;
         self.expect(&Token::Semicolon, "after the first part of `for`")?;
         self.skip_newlines();
         let cond = if self.token == Token::Semicolon {
@@ -219,26 +232,77 @@ impl Parser<'_> {
         })))
     }
 
-    /// `name in name )` right here, consumed if so.
-    pub(super) fn for_in_header(&mut self) -> Option<(Symbol, Span, Symbol, Span)> {
-        let Token::Name(var) = self.token else {
-            return None;
-        };
-        let var_span = self.span;
-        let mut ahead = self.lexer;
-        let mut quiet = Diagnostics::default();
-        if ahead.next(self.names, &mut quiet).0 != Token::In {
-            return None;
-        }
-        let (Token::Name(array), array_span) = ahead.next(self.names, &mut quiet) else {
-            return None;
-        };
-        if ahead.next(self.names, &mut quiet).0 != Token::RParen {
-            return None;
-        }
-        self.lexer = ahead;
+    pub(super) fn switch(&mut self) -> Parse<StmtKind> {
         self.bump();
-        Some((var, var_span, array, array_span))
+        let subject = self.condition("after `switch`")?;
+        self.skip_newlines();
+        self.expect(&Token::LBrace, "to open the body of `switch`")?;
+        self.skip_newlines();
+        let mut cases = Vec::new();
+        let mut seen = HashSet::new();
+        while !self.take(&Token::RBrace) {
+            let start = self.span;
+            let label = match self.bump() {
+                Token::Case => Some(self.case_label()?),
+                Token::Default => None,
+                _ => {
+                    let message =
+                        "syntax error: expected `case`, `default` or `}` in the body of `switch`";
+                    self.diagnostics.error(start, message);
+                    return Err(Fault);
+                }
+            };
+            if !seen.insert(label.as_ref().map(constant_key)) {
+                let message = match &label {
+                    None => "duplicate `default` in the body of `switch`".to_string(),
+                    Some(e) => format!(
+                        "duplicate case value in the body of `switch`: {}",
+                        String::from_utf8_lossy(self.sources.slice(e.span))
+                    ),
+                };
+                self.diagnostics.error(start, message);
+            }
+            self.expect(&Token::Colon, "after the label, on the same line")?;
+            let span = start.to(self.last);
+            self.switches += 1;
+            let body = self
+                .statements(|token| matches!(token, Token::Case | Token::Default | Token::RBrace));
+            self.switches -= 1;
+            cases.push(Case {
+                label,
+                body: body?,
+                span,
+            });
+        }
+        Ok(StmtKind::Switch { subject, cases })
+    }
+
+    /// A constant: a number with at most one sign, a string, a regular expression.
+    fn case_label(&mut self) -> Parse<Expr> {
+        let start = self.span;
+        let sign = match self.token {
+            Token::Minus | Token::Plus => Some(self.bump()),
+            Token::Number(_)
+            | Token::Str(_)
+            | Token::Slash
+            | Token::SlashAssign
+            | Token::AtSlash => {
+                return self.primary();
+            }
+            _ => None,
+        };
+        if sign.is_none() || !matches!(self.token, Token::Number(_)) {
+            return self.fail("a number, a string or a regular expression after `case`");
+        }
+        let number = Box::new(self.primary()?);
+        Ok(Expr {
+            kind: if sign == Some(Token::Minus) {
+                ExprKind::Minus(number)
+            } else {
+                ExprKind::Plus(number)
+            },
+            span: start.to(self.last),
+        })
     }
 
     pub(super) fn simple(&mut self) -> Parse<StmtKind> {
@@ -258,12 +322,10 @@ impl Parser<'_> {
                     "nextfile"
                 };
                 self.bump();
-                if self.context != Context::Main {
-                    let rule = if self.context == Context::Begin {
-                        "BEGIN"
-                    } else {
-                        "END"
-                    };
+                let allowed = word == "nextfile" && self.context == Context::BeginFile;
+                if let Some(rule) = self.context.word()
+                    && !allowed
+                {
                     self.diagnostics
                         .error(start, format!("`{word}` used in {rule} action"));
                 }
@@ -280,9 +342,16 @@ impl Parser<'_> {
                     "continue"
                 };
                 self.bump();
-                if self.loops == 0 {
-                    self.diagnostics
-                        .error(start, format!("`{word}` is not allowed outside a loop"));
+                if self.loops == 0 && (word == "continue" || self.switches == 0) {
+                    let or_switch = if word == "break" && self.options.dialect.is_gawk() {
+                        " or a switch"
+                    } else {
+                        ""
+                    };
+                    self.diagnostics.error(
+                        start,
+                        format!("`{word}` is not allowed outside a loop{or_switch}"),
+                    );
                 }
                 Ok(if word == "break" {
                     StmtKind::Break
@@ -315,24 +384,16 @@ impl Parser<'_> {
             Token::Delete => {
                 self.bump();
                 let parenthesised = self.take(&Token::LParen); // gawk takes `delete(a)` too
-                let Token::Name(array) = self.token else {
+                let Token::Name(name) = self.token else {
                     return self.fail("the name of an array after `delete`");
                 };
-                let array_span = self.span;
-                self.bump();
-                let subs = if self.token == Token::LBracket {
-                    Some(self.subscripts()?)
-                } else {
-                    None
-                };
+                let mut array = self.array_from(name)?;
+                let subs = array.path.pop().map(|(subs, _)| subs);
+                let array = array.finish(self);
                 if parenthesised {
                     self.expect(&Token::RParen, "to close `delete(`")?;
                 }
-                Ok(StmtKind::Delete {
-                    array,
-                    array_span,
-                    subs,
-                })
+                Ok(StmtKind::Delete { array, subs })
             }
             _ => Ok(StmtKind::Expr(self.full_expr()?)),
         }
@@ -360,6 +421,7 @@ impl Parser<'_> {
                     | Token::Gt
                     | Token::Append
                     | Token::Pipe
+                    | Token::PipeBoth
             )
         };
         if !ends(&self.token) {
@@ -394,6 +456,7 @@ impl Parser<'_> {
             Token::Gt => RedirectKind::File,
             Token::Append => RedirectKind::Append,
             Token::Pipe => RedirectKind::Pipe,
+            Token::PipeBoth => RedirectKind::Coprocess,
             _ => {
                 return Ok(StmtKind::Print {
                     printf,
@@ -411,5 +474,21 @@ impl Parser<'_> {
             parens,
             to: Some(Redirect { kind, target }),
         })
+    }
+}
+
+/// What makes two labels the same: gawk compares numbers and strings as text. Two equal regular expressions are not
+/// complained about, so the place makes each one different.
+fn constant_key(label: &Expr) -> (Vec<u8>, Option<Span>) {
+    match &label.kind {
+        ExprKind::Str(s) => (s.clone(), None),
+        ExprKind::Num(n) => (n.to_string().into_bytes(), None),
+        ExprKind::Plus(inner) => constant_key(inner),
+        ExprKind::Minus(inner) => {
+            let (mut text, place) = constant_key(inner);
+            text.insert(0, b'-');
+            (text, place)
+        }
+        _ => (Vec::new(), Some(label.span)),
     }
 }

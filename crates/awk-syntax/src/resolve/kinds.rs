@@ -1,0 +1,294 @@
+//! Which variable each name is, and whether it holds a scalar or an array.
+//!
+//! Invariant: kinds only rise (unknown, one of the two, both), so that the fixpoint is reached.
+
+use std::collections::HashMap;
+
+use super::walk::{Walk, Written, walk_body, walk_expr, walk_rule};
+use super::{Global, Kind, Place, Resolved, ResolvedFunction};
+use crate::ast::*;
+use crate::diagnostic::Diagnostics;
+use crate::dialect::Dialect;
+use crate::names::{Names, Special, Symbol};
+use crate::span::Span;
+
+impl Resolved {
+    pub(super) fn number_and_kinds(&mut self, diagnostics: &mut Diagnostics) {
+        let mut walk = UseWalk {
+            names: &self.names,
+            dialect: self.dialect,
+            function_numbers: &self.function_numbers,
+            functions: &self.functions,
+            inside: None,
+            places: std::mem::take(&mut self.places),
+            globals: std::mem::take(&mut self.globals),
+            uses: HashMap::new(),
+            flows: Vec::new(),
+            diagnostics,
+        };
+        for (at, global) in walk.globals.iter().enumerate() {
+            let seen = walk.uses.entry(Node::Global(at as u32)).or_default();
+            match global.kind {
+                Kind::Scalar => seen.scalar_at = Some(global.span),
+                Kind::Array => seen.array_at = Some(global.span),
+                Kind::Unknown | Kind::Mixed => {}
+            }
+        }
+        for rule in &self.rules {
+            walk_rule(&mut walk, rule);
+        }
+        for number in 0..self.functions.len() {
+            walk.inside = Some(number as u32);
+            walk_body(&mut walk, &self.functions[number].function.body);
+        }
+        let UseWalk {
+            places,
+            mut globals,
+            uses,
+            flows,
+            ..
+        } = walk;
+
+        let kinds = solve(&uses, &flows);
+        for (at, global) in globals.iter_mut().enumerate() {
+            global.kind = kinds
+                .get(&Node::Global(at as u32))
+                .copied()
+                .unwrap_or_default();
+            if global.kind == Kind::Mixed {
+                let text = self.names.text(global.name);
+                let seen = uses.get(&Node::Global(at as u32));
+                let span = seen
+                    .and_then(|u| u.array_at.or(u.scalar_at))
+                    .unwrap_or(global.span);
+                let other = match seen.and_then(|u| u.scalar_at) {
+                    Some(at) => format!(" (used as a scalar at {})", self.sources.place(at)),
+                    None => String::new(),
+                };
+                diagnostics.misuse(
+                    span,
+                    format!("`{text}` is used both as an array and as a scalar{other}"),
+                );
+            }
+        }
+        for (number, f) in self.functions.iter_mut().enumerate() {
+            for (at, kind) in f.param_kinds.iter_mut().enumerate() {
+                *kind = kinds
+                    .get(&Node::Param(number as u32, at as u32))
+                    .copied()
+                    .unwrap_or_default();
+            }
+        }
+        self.places = places;
+        self.globals = globals;
+    }
+}
+
+/// A variable as a node of the flow graph.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Node {
+    Global(u32),
+    Param(u32, u32),
+}
+
+#[derive(Default, Clone, Copy)]
+struct Uses {
+    scalar_at: Option<Span>,
+    array_at: Option<Span>,
+}
+
+/// Fixpoint of `kind(v) = uses(v) + kind(parameters that v is handed to)`. A parameter that is both says nothing about its
+/// arguments.
+fn solve(uses: &HashMap<Node, Uses>, flows: &[(Node, Node)]) -> HashMap<Node, Kind> {
+    let direct = |node: &Node| {
+        let seen = uses.get(node).copied().unwrap_or_default();
+        let scalar = if seen.scalar_at.is_some() {
+            Kind::Scalar
+        } else {
+            Kind::Unknown
+        };
+        let array = if seen.array_at.is_some() {
+            Kind::Array
+        } else {
+            Kind::Unknown
+        };
+        scalar.join(array)
+    };
+    let mut kinds: HashMap<Node, Kind> = uses.keys().map(|node| (*node, direct(node))).collect();
+    // Kinds only rise (unknown, one, both), so this ends; a mixed parameter's earlier word stays with its arguments.
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (argument, param) in flows {
+            let told = kinds.get(param).copied().unwrap_or_default();
+            let old = kinds.get(argument).copied().unwrap_or_default();
+            let new = if told == Kind::Mixed {
+                old
+            } else {
+                old.join(told)
+            };
+            if new != old {
+                kinds.insert(*argument, new);
+                changed = true;
+            }
+        }
+    }
+    kinds
+}
+
+struct UseWalk<'a> {
+    names: &'a Names,
+    dialect: Dialect,
+    function_numbers: &'a HashMap<Symbol, u32>,
+    functions: &'a [ResolvedFunction],
+    inside: Option<u32>,
+    places: HashMap<Symbol, Place>,
+    globals: Vec<Global>,
+    uses: HashMap<Node, Uses>,
+    flows: Vec<(Node, Node)>,
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl UseWalk<'_> {
+    /// The node of a name; `None` for special variables, whose kinds are fixed.
+    fn node(&mut self, name: Symbol, span: Span) -> Result<Node, Option<Special>> {
+        if let Some(number) = self.inside {
+            let params = &self.functions[number as usize].function.params;
+            if let Some(at) = params.iter().position(|(param, _)| *param == name) {
+                return Ok(Node::Param(number, at as u32));
+            }
+        }
+        if self.function_numbers.contains_key(&name) {
+            let text = self.names.text(name);
+            self.diagnostics.error(
+                span,
+                format!("function `{text}` is used as a variable, or called with a blank between its name and `(`"),
+            );
+            return Err(None);
+        }
+        match self.places.get(&name) {
+            Some(Place::Special(special)) => return Err(Some(*special)),
+            Some(Place::Global(at)) => return Ok(Node::Global(*at)),
+            _ => {}
+        }
+        if let Some(special) = self.dialect.special(self.names.text(name)) {
+            self.places.insert(name, Place::Special(special));
+            return Err(Some(special));
+        }
+        let at = self.globals.len() as u32;
+        self.globals.push(Global {
+            name,
+            kind: Kind::Unknown,
+            span,
+        });
+        self.places.insert(name, Place::Global(at));
+        Ok(Node::Global(at))
+    }
+}
+
+impl Walk for UseWalk<'_> {
+    fn call(&mut self, name: Symbol, args: &[Expr], span: Span) -> bool {
+        let Some(&number) = self.function_numbers.get(&name) else {
+            return true;
+        };
+        let declared = self.functions[number as usize].function.params.len();
+        if args.len() > declared {
+            let text = self.names.text(name);
+            let message = format!(
+                "function `{text}` takes {declared} argument(s), here are {}; the rest is computed and forgotten",
+                args.len()
+            );
+            self.diagnostics.warn(span, message);
+        }
+        if self.inside.is_some_and(|f| {
+            self.functions[f as usize]
+                .function
+                .params
+                .iter()
+                .any(|(param, _)| *param == name)
+        }) {
+            let text = self.names.text(name);
+            self.diagnostics.error(
+                span,
+                format!("parameter `{text}` is called like a function"),
+            );
+        }
+        for (at, arg) in args.iter().enumerate() {
+            let ExprKind::Var(variable) = arg.kind else {
+                walk_expr(self, arg);
+                continue;
+            };
+            if let Ok(node) = self.node(variable, arg.span) {
+                self.uses.entry(node).or_default();
+                if at < declared {
+                    self.flows.push((node, Node::Param(number, at as u32)));
+                }
+            }
+        }
+        false
+    }
+
+    fn scalar(&mut self, name: Symbol, span: Span) {
+        match self.node(name, span) {
+            Ok(node) => {
+                self.uses
+                    .entry(node)
+                    .or_default()
+                    .scalar_at
+                    .get_or_insert(span);
+            }
+            Err(Some(special)) if special.is_array() => {
+                self.diagnostics.misuse(
+                    span,
+                    format!(
+                        "`{}` is an array, here it is used as a scalar",
+                        special.name()
+                    ),
+                );
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn array(&mut self, name: Symbol, span: Span) {
+        match self.node(name, span) {
+            Ok(node) => {
+                self.uses
+                    .entry(node)
+                    .or_default()
+                    .array_at
+                    .get_or_insert(span);
+            }
+            Err(Some(special)) if !special.is_array() => {
+                self.diagnostics.misuse(
+                    span,
+                    format!(
+                        "`{}` is a scalar, here it is used as an array",
+                        special.name()
+                    ),
+                );
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn either(&mut self, name: Symbol, span: Span) {
+        if let Ok(node) = self.node(name, span) {
+            self.uses.entry(node).or_default();
+        }
+    }
+    fn written(&mut self, name: Symbol, how: Written, span: Span) {
+        let Err(Some(special @ (Special::FUNCTAB | Special::SYMTAB))) = self.node(name, span)
+        else {
+            return;
+        };
+        let table = special.name();
+        let message = match how {
+            Written::Element if special == Special::SYMTAB => return,
+            Written::Element => format!("cannot assign to elements of {table}"),
+            Written::Delete => format!("`delete` is not allowed with {table}"),
+            Written::Filled(which) => format!("{}: {table} cannot be filled", which.name()),
+        };
+        self.diagnostics.misuse(span, message);
+    }
+}
