@@ -146,7 +146,7 @@ pub enum Sep {
     Default,
     /// A constant's number.
     Const(u32),
-    /// The top string of the text buffer.
+    /// The value on top.
     Dynamic,
 }
 
@@ -281,7 +281,7 @@ pub enum Op {
     DupArray, DropArray,
 
     // -- SYMTAB: the variable whose name is the key
-    ValSymbol, StoreSymbol { keep: bool }, InSymbol, ForSymbols,
+    ValSymbol, StoreSymbol { keep: bool }, ArithSymbol { op: ArithOp, keep: bool }, InSymbol, ForSymbols,
     /// to the stack of arrays: the array of that name; a copy of SYMTAB
     SymbolArray, AllSymbols,
 
@@ -303,9 +303,11 @@ pub enum Op {
     Return,
 
     // -- built-in functions
-    LengthText, LengthRecord, LengthArray(Arr),
+    LengthText, LengthRecord,
+    /// of the array on the value stack
+    LengthArray,
     /// a variable that may be an array
-    LengthLocal(u32), LengthGlobal(u32),
+    LengthLocal(u32), LengthGlobal(u32), LengthElem(Arr),
     Substr { bounded: bool },
     Index, ToLower, ToUpper,
     Match(Re),

@@ -46,7 +46,8 @@ pub fn compile(program: &Resolved, charset: Charset, diagnostics: &mut Diagnosti
 struct Label(u32);
 
 struct Loop {
-    again: Label,
+    /// `None`: a `switch`, which `continue` does not mean.
+    again: Option<Label>,
     out: Label,
 }
 
@@ -56,7 +57,9 @@ enum Target<'a> {
     Local(u32),
     Special(Special),
     Field(&'a Expr),
-    Elem(Arr, &'a [Expr]),
+    Elem(&'a ArrayExpr, &'a [Expr]),
+    /// An element of SYMTAB.
+    Symbol(&'a [Expr]),
 }
 
 struct Compiler<'a> {
@@ -111,6 +114,7 @@ impl<'a> Compiler<'a> {
                 | Op::JumpIn { to, .. }
                 | Op::JumpRange { to, .. }
                 | Op::JumpNone { to }
+                | Op::JumpCase { to, .. }
                 | Op::ForNext { end: to }
                 | Op::NextRecord { end: to } => *to = self.labels[*to as usize],
                 op => unreachable!("{op:?} has no jump target"),
@@ -163,9 +167,13 @@ impl<'a> Compiler<'a> {
         let end = self.label();
         self.emit_jump(|to| Op::NextRecord { end: to }, end);
         for rule in &program.rules {
-            if !matches!(rule.pattern, Pattern::Begin | Pattern::End) {
-                self.code.reads_input = true;
-                self.rule(rule);
+            match rule.pattern {
+                Pattern::Begin | Pattern::End => {}
+                Pattern::BeginFile | Pattern::EndFile => self.code.reads_input = true,
+                _ => {
+                    self.code.reads_input = true;
+                    self.rule(rule);
+                }
             }
         }
         let start = self.code.main_start;
@@ -179,14 +187,19 @@ impl<'a> Compiler<'a> {
             }
         }
         self.emit(Op::Halt);
+        self.code.begin_file = self.block(|pattern| matches!(pattern, Pattern::BeginFile));
+        self.code.end_file = self.block(|pattern| matches!(pattern, Pattern::EndFile));
+        self.code.libraries = program.libraries.clone();
         for (number, f) in program.functions.iter().enumerate() {
             self.inside = Some(number as u32);
             let entry = self.code.ops.len() as u32;
             self.body(&f.function.body);
             self.emit(Op::Uninit);
             self.emit(Op::Return);
+            let name = program.names.text(f.function.name).to_string();
+            self.code.function_numbers.insert(name.clone(), number as u32);
             self.code.functions.push(FunctionCode {
-                name: program.names.text(f.function.name).to_string(),
+                name,
                 entry,
                 params: f
                     .function
@@ -197,9 +210,22 @@ impl<'a> Compiler<'a> {
                 has_arrays: f
                     .param_kinds
                     .iter()
-                    .any(|k| matches!(k, Kind::Array | Kind::Mixed)),
+                    .any(|k| *k != Kind::Scalar),
             });
         }
+    }
+
+    /// The rules with a pattern as code that the machine calls; its first instruction.
+    fn block(&mut self, is_meant: fn(&Pattern) -> bool) -> Option<u32> {
+        let program = self.program;
+        let mut rules = program.rules.iter().filter(|r| is_meant(&r.pattern)).peekable();
+        rules.peek()?;
+        let entry = self.code.ops.len() as u32;
+        for rule in rules {
+            self.body(rule.body.as_deref().unwrap_or_default());
+        }
+        self.emit(Op::BlockEnd);
+        Some(entry)
     }
 
     fn rule(&mut self, rule: &'a Rule) {
@@ -219,7 +245,11 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::SetRange { n, on: false });
                 self.here(act);
             }
-            Pattern::Always | Pattern::Begin | Pattern::End => {}
+            Pattern::Always
+            | Pattern::Begin
+            | Pattern::End
+            | Pattern::BeginFile
+            | Pattern::EndFile => {}
         }
         match &rule.body {
             Some(body) => self.body(body),

@@ -845,10 +845,27 @@ impl<'p> Vm<'p> {
                     self.arrays.pop();
                 }
                 Op::ValSymbol => {
-                    let v = self.symbol()?;
+                    let name = self.key_bytes();
+                    let v = self.symbol(&name)?;
                     self.vals.push(v);
                 }
-                Op::StoreSymbol { keep } => self.set_symbol(keep)?,
+                Op::StoreSymbol { keep } => {
+                    let name = self.key_bytes();
+                    let v = self.pop_val();
+                    if keep {
+                        self.vals.push(v.clone());
+                    }
+                    self.set_symbol(&name, v)?;
+                }
+                Op::ArithSymbol { op, keep } => {
+                    let by = self.pop_num();
+                    let name = self.key_bytes();
+                    let n = arith(op, self.symbol(&name)?.to_num(), by)?;
+                    if keep {
+                        self.nums.push(n);
+                    }
+                    self.set_symbol(&name, Value::Num(n))?;
+                }
                 Op::InSymbol => {
                     let found = self.has_symbol();
                     self.push_bool(found);
@@ -919,10 +936,16 @@ impl<'p> Vm<'p> {
                         text::char_count(self.settings.charset, self.record.whole(&self.settings));
                     self.nums.push(n as f64);
                 }
-                Op::LengthArray(array) => {
-                    let array = self.array(array)?;
+                Op::LengthArray => {
+                    let Value::Array(array) = self.pop_val() else {
+                        return Err(Fatal::new("`length`: its argument is no array"));
+                    };
                     let n = self.store.heap_of(array)?.table_len(array.table)?;
                     self.nums.push(n as f64);
+                }
+                Op::LengthElem(array) => {
+                    let n = self.length_element(array)?;
+                    self.nums.push(n);
                 }
                 Op::LengthGlobal(n) => {
                     let n = self.length_global(n)?;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use awk_syntax::ast::*;
-use awk_syntax::names::Builtin;
+use awk_syntax::names::{Builtin, Special};
 use awk_syntax::{Kind, Place};
 
 use super::Compiler;
@@ -23,6 +23,10 @@ impl<'a> Compiler<'a> {
                 self.text(command);
                 From::Command
             }
+            GetlineFrom::Coprocess(command) => {
+                self.text(command);
+                From::Coprocess
+            }
         };
         let getline = Op::Getline {
             from,
@@ -35,19 +39,16 @@ impl<'a> Compiler<'a> {
         let (none, done) = (self.label(), self.label());
         match &target.kind {
             ExprKind::Index { array, subs } => {
+                let element = self.element(array, subs);
                 // The element is made even if there is nothing to read: gawk and mawk agree.
-                let array = self.array(*array);
-                self.key_value(subs);
-                self.emit(Op::KeyPeek);
-                self.emit(Op::NumElem(array));
-                self.emit(Op::DropNum);
+                self.peek(element);
+                self.emit(Op::DropVal);
                 self.emit(getline);
                 self.emit_jump(|to| Op::JumpNone { to }, none);
-                self.emit(Op::KeyUnder);
-                self.emit(Op::StoreElem { array, keep: false });
+                self.store_under(element);
                 self.emit_jump(Op::Jump, done);
                 self.here(none);
-                self.emit(Op::DropVal);
+                self.forget(element);
             }
             ExprKind::Field(number) => {
                 self.num(number);
@@ -69,10 +70,52 @@ impl<'a> Compiler<'a> {
         self.here(done);
     }
 
+    /// An element that is read now and perhaps stored to later: its place is computed once. The key waits on the value
+    /// stack, an array inside another on the stack of arrays.
+    fn element(&mut self, array: &'a ArrayExpr, subs: &'a [Expr]) -> Option<Arr> {
+        let array = if self.is_symtab(array) {
+            self.code.use_special(Special::SYMTAB);
+            None
+        } else {
+            Some(self.array(array))
+        };
+        self.key_value(subs);
+        array
+    }
+
+    /// The value of a waiting element.
+    fn peek(&mut self, element: Option<Arr>) {
+        if element == Some(Arr::TOP) {
+            self.emit(Op::DupArray);
+        }
+        self.emit(Op::KeyPeek);
+        self.emit(element.map_or(Op::ValSymbol, Op::ValElem));
+    }
+
+    /// Stores the value on top in a waiting element.
+    fn store_under(&mut self, element: Option<Arr>) {
+        let keep = false;
+        self.emit(Op::KeyUnder);
+        self.emit(match element {
+            Some(array) => Op::StoreElem { array, keep },
+            None => Op::StoreSymbol { keep },
+        });
+    }
+
+    /// Drops what waits of an element.
+    fn forget(&mut self, element: Option<Arr>) {
+        self.emit(Op::DropVal);
+        if element == Some(Arr::TOP) {
+            self.emit(Op::DropArray);
+        }
+    }
+
     /// A pattern operand: constant, or its text in the text buffer.
     pub(super) fn pattern(&mut self, e: &'a Expr) -> Re {
         match &e.kind {
-            ExprKind::Regex(text) | ExprKind::Str(text) => Re(self.regex(text, e.span)),
+            ExprKind::Regex(text) | ExprKind::Str(text) | ExprKind::TypedRegex(text) => {
+                Re(self.regex(text, e.span))
+            }
             _ => {
                 self.text(e);
                 Re::DYNAMIC
@@ -127,7 +170,13 @@ impl<'a> Compiler<'a> {
             Builtin::Sub | Builtin::Gsub => self.substitute(which == Builtin::Gsub, args),
             Builtin::Close => {
                 self.text(&args[0]);
-                self.emit(Op::Close);
+                match args.get(1) {
+                    Some(side) => {
+                        self.text(side);
+                        self.emit(Op::CloseSide);
+                    }
+                    None => self.emit(Op::Close),
+                }
             }
             Builtin::Fflush => {
                 if let Some(name) = args.first() {
@@ -141,9 +190,7 @@ impl<'a> Compiler<'a> {
                 self.text(&args[0]);
                 self.emit(Op::System);
             }
-            Builtin::Sprintf | Builtin::Substr | Builtin::Tolower | Builtin::Toupper => {
-                unreachable!("{} gives a string", which.name())
-            }
+            _ => unreachable!("{} gives a value", which.name()),
         }
     }
 
@@ -152,11 +199,19 @@ impl<'a> Compiler<'a> {
             self.emit(Op::LengthRecord);
             return;
         };
+        if let ExprKind::Index { array, subs } = &arg.ungrouped().kind
+            && !self.is_symtab(array)
+        {
+            let array = self.array(array);
+            self.key(subs);
+            self.emit(Op::LengthElem(array));
+            return;
+        }
         if let ExprKind::Var(name) = arg.ungrouped().kind {
             let place = self.program.place(name, self.inside);
             if self.program.kind(place, self.inside) == Kind::Array {
-                let array = self.array(name);
-                self.emit(Op::LengthArray(array));
+                self.pass(arg.ungrouped());
+                self.emit(Op::LengthArray);
                 return;
             }
             match place {
@@ -176,13 +231,6 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn split(&mut self, args: &'a [Expr]) {
-        let ExprKind::Var(name) = args[1].ungrouped().kind else {
-            self.diagnostics.error(
-                args[1].span,
-                "second argument of `split` must be the name of an array",
-            );
-            return;
-        };
         self.text(&args[0]);
         let sep = match args.get(2).map(|e| (&e.kind, e.span)) {
             None => Sep::Default,
@@ -195,7 +243,7 @@ impl<'a> Compiler<'a> {
                     Sep::Default
                 }
             },
-            Some((ExprKind::Regex(text), span)) => {
+            Some((ExprKind::Regex(text) | ExprKind::TypedRegex(text), span)) => {
                 let re = self.regex(text, span);
                 match self.code.regexes.get(re as usize).cloned() {
                     Some(regex) => self.splitter(Splitter::from_regex(regex)),
@@ -203,12 +251,40 @@ impl<'a> Compiler<'a> {
                 }
             }
             Some(_) => {
-                self.text(&args[2]);
+                self.val(&args[2]);
                 Sep::Dynamic
             }
         };
-        let array = self.array(name);
-        self.emit(Op::Split { array, sep });
+        if let Some(array) = self.array_argument(Builtin::Split, &args[1]) {
+            self.emit(Op::Split { array, sep });
+        }
+    }
+
+    /// The operand for an argument that must be an array.
+    fn array_argument(&mut self, which: Builtin, arg: &'a Expr) -> Option<Arr> {
+        match &arg.ungrouped().kind {
+            ExprKind::Var(name) => match self.program.place(*name, self.inside) {
+                Place::Local(n) => return Some(Arr(n | Arr::LOCAL)),
+                Place::Global(n) => return Some(Arr(n)),
+                Place::Special(s) if s.is_array() && s != Special::SYMTAB => {
+                    self.code.use_special(s);
+                    return Some(Arr::special(s));
+                }
+                Place::Special(_) => {}
+            },
+            ExprKind::Index { array, subs } if !self.is_symtab(array) => {
+                let array = self.array(array);
+                self.key(subs);
+                self.emit(Op::SubArray(array));
+                return Some(Arr::TOP);
+            }
+            _ => {}
+        }
+        self.diagnostics.error(
+            arg.span,
+            format!("this argument of `{}` must be an array", which.name()),
+        );
+        None
     }
 
     pub(super) fn splitter(&mut self, splitter: Splitter) -> Sep {
@@ -235,18 +311,16 @@ impl<'a> Compiler<'a> {
         let (none, done) = (self.label(), self.label());
         match &target.kind {
             ExprKind::Index { array, subs } => {
-                let array = self.array(*array);
-                self.key_value(subs);
+                let element = self.element(array, subs);
                 self.emit(Op::TextBegin);
-                self.emit(Op::KeyPeek);
-                self.emit(Op::AppendElem { array, out: false });
+                self.peek(element);
+                self.emit(Op::AppendVal { out: false });
                 self.emit(Op::Sub { re, global });
                 self.emit_jump(|to| Op::JumpNone { to }, none);
-                self.emit(Op::KeyUnder);
-                self.emit(Op::StoreElem { array, keep: false });
+                self.store_under(element);
                 self.emit_jump(Op::Jump, done);
                 self.here(none);
-                self.emit(Op::DropVal);
+                self.forget(element);
             }
             ExprKind::Field(number) if const_field(number).is_none() => {
                 self.num(number);
@@ -279,7 +353,8 @@ impl<'a> Compiler<'a> {
         self.here(done);
     }
 
-    pub(super) fn text_builtin(&mut self, which: Builtin, args: &'a [Expr]) {
+    /// A function that gives a value.
+    pub(super) fn val_builtin(&mut self, which: Builtin, args: &'a [Expr]) {
         match which {
             Builtin::Sprintf => self.format(args, Op::Sprintf, |format, args| Op::SprintfConst {
                 format,
@@ -303,7 +378,40 @@ impl<'a> Compiler<'a> {
                     Op::ToUpper
                 });
             }
-            _ => unreachable!("{} gives a number", which.name()),
+            _ => {
+                for (at, arg) in args.iter().enumerate() {
+                    self.argument(which, at, arg);
+                }
+                self.emit(Op::Builtin {
+                    which,
+                    args: args.len() as u32,
+                });
+            }
+        }
+    }
+
+    /// An argument of a function without an instruction of its own.
+    fn argument(&mut self, which: Builtin, at: usize, arg: &'a Expr) {
+        match &arg.ungrouped().kind {
+            ExprKind::Regex(text) if is_regex_argument(which, at) => {
+                let value = self.regex_value(text, arg.span);
+                self.emit(Op::Const(value));
+            }
+            // SYMTAB and FUNCTAB may be read, as a source.
+            ExprKind::Var(name)
+                if is_array_argument(which, at)
+                    && self.program.place(*name, self.inside)
+                        == Place::Special(Special::SYMTAB) =>
+            {
+                self.pass(arg.ungrouped());
+            }
+            _ if is_array_argument(which, at) => {
+                if let Some(array) = self.array_argument(which, arg) {
+                    self.emit(Op::PushArray(array));
+                }
+            }
+            _ if matches!(which, Builtin::Isarray | Builtin::Typeof) => self.pass(arg.ungrouped()),
+            _ => self.val(arg),
         }
     }
 }

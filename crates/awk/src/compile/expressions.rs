@@ -1,7 +1,9 @@
 //! Expressions, each in the mode that its consumer wants.
 
+use std::rc::Rc;
+
 use awk_syntax::ast::*;
-use awk_syntax::names::Symbol;
+use awk_syntax::names::{Builtin, Special, Symbol};
 use awk_syntax::{Kind, Place, Span};
 
 use super::facts::*;
@@ -57,7 +59,7 @@ impl<'a> Compiler<'a> {
                 Target::Global(n) => self.emit(Op::NumGlobal(n)),
                 Target::Local(n) => self.emit(Op::NumLocal(n)),
                 Target::Special(s) => self.emit(Op::NumSpecial(s)),
-                Target::Field(_) | Target::Elem(..) => unreachable!("a name is a variable"),
+                Target::Field(_) | Target::Elem(..) | Target::Symbol(_) => unreachable!("a name is a variable"),
             },
             ExprKind::Field(number) => match const_field(number) {
                 Some(n) => self.emit(Op::NumField(n)),
@@ -66,8 +68,8 @@ impl<'a> Compiler<'a> {
                     self.emit(Op::NumFieldDyn);
                 }
             },
-            ExprKind::Index { array, subs } => {
-                let array = self.array(*array);
+            ExprKind::Index { array, subs } if !self.is_symtab(array) => {
+                let array = self.array(array);
                 self.key(subs);
                 self.emit(Op::NumElem(array));
             }
@@ -131,11 +133,7 @@ impl<'a> Compiler<'a> {
                     self.emit(Op::Not);
                 }
             }
-            ExprKind::In { subs, array, .. } => {
-                let array = self.array(*array);
-                self.key(subs);
-                self.emit(Op::In(array));
-            }
+            ExprKind::In { subs, array } => self.membership(subs, array),
             ExprKind::And(_) | ExprKind::Or(_) => {
                 let (no, done) = (self.label(), self.label());
                 self.jump(e, no, false);
@@ -204,11 +202,38 @@ impl<'a> Compiler<'a> {
                 let n = self.constant(Value::text(s, false));
                 self.emit(Op::Const(n));
             }
+            ExprKind::TypedRegex(text) => {
+                let value = self.regex_value(text, e.span);
+                self.emit(Op::Const(value));
+            }
+            ExprKind::Translated(text) => {
+                let n = self.constant(Value::text(text, false));
+                self.emit(Op::Const(n));
+                self.emit(Op::Builtin {
+                    which: Builtin::Dcgettext,
+                    args: 1,
+                });
+            }
+            ExprKind::IndirectCall { name, args, .. } => {
+                let callee = self.variable(*name);
+                match callee {
+                    Target::Global(n) => self.emit(Op::ValGlobal(n)),
+                    Target::Local(n) => self.emit(Op::ValLocal(n)),
+                    Target::Special(s) => self.emit(Op::ValSpecial(s)),
+                    _ => unreachable!("a name is a variable"),
+                }
+                for arg in args {
+                    self.pass(arg);
+                }
+                self.emit(Op::CallIndirect {
+                    args: args.len() as u32,
+                });
+            }
             ExprKind::Var(name) => match self.variable(*name) {
                 Target::Global(n) => self.emit(Op::ValGlobal(n)),
                 Target::Local(n) => self.emit(Op::ValLocal(n)),
                 Target::Special(s) => self.emit(Op::ValSpecial(s)),
-                Target::Field(_) | Target::Elem(..) => unreachable!("a name is a variable"),
+                Target::Field(_) | Target::Elem(..) | Target::Symbol(_) => unreachable!("a name is a variable"),
             },
             ExprKind::Field(number) => match const_field(number) {
                 Some(n) => self.emit(Op::ValField(n)),
@@ -217,8 +242,13 @@ impl<'a> Compiler<'a> {
                     self.emit(Op::ValFieldDyn);
                 }
             },
+            ExprKind::Index { array, subs } if self.is_symtab(array) => {
+                self.code.use_special(Special::SYMTAB);
+                self.key(subs);
+                self.emit(Op::ValSymbol);
+            }
             ExprKind::Index { array, subs } => {
-                let array = self.array(*array);
+                let array = self.array(array);
                 self.key(subs);
                 self.emit(Op::ValElem(array));
             }
@@ -234,7 +264,7 @@ impl<'a> Compiler<'a> {
             } if !self.is_num(value) => self.assign(target, None, value, true),
             ExprKind::Call { name, args } => self.call(*name, args),
             ExprKind::Builtin { which, args, .. } if !self.is_num(e) => {
-                self.text_builtin(*which, args)
+                self.val_builtin(*which, args)
             }
             ExprKind::Tuple(list) => {
                 // Refused by the parser anywhere but in `print`, which takes the list apart.
@@ -288,7 +318,7 @@ impl<'a> Compiler<'a> {
                 Target::Global(n) => self.emit(Op::AppendGlobal { n, out }),
                 Target::Local(n) => self.emit(Op::AppendLocal { n, out }),
                 Target::Special(s) => self.emit(Op::AppendSpecial { s, out }),
-                Target::Field(_) | Target::Elem(..) => unreachable!("a name is a variable"),
+                Target::Field(_) | Target::Elem(..) | Target::Symbol(_) => unreachable!("a name is a variable"),
             },
             ExprKind::Field(number) => match const_field(number) {
                 Some(n) => self.emit(Op::AppendField { n, out }),
@@ -297,8 +327,8 @@ impl<'a> Compiler<'a> {
                     self.emit(Op::AppendFieldDyn { out });
                 }
             },
-            ExprKind::Index { array, subs } => {
-                let array = self.array(*array);
+            ExprKind::Index { array, subs } if !self.is_symtab(array) => {
+                let array = self.array(array);
                 self.key(subs);
                 self.emit(Op::AppendElem { array, out });
             }
@@ -369,8 +399,8 @@ impl<'a> Compiler<'a> {
                 self.matching(left, right);
                 self.emit_jump(|to| Op::JumpNum { when, to }, to);
             }
-            ExprKind::In { subs, array, .. } => {
-                let array = self.array(*array);
+            ExprKind::In { subs, array } if !self.is_symtab(array) => {
+                let array = self.array(array);
                 self.key(subs);
                 self.emit_jump(|to| Op::JumpIn { array, when, to }, to);
             }
@@ -439,7 +469,8 @@ impl<'a> Compiler<'a> {
 
     /// `left ~ right` as 1 or 0 on the number stack.
     pub(super) fn matching(&mut self, left: &'a Expr, right: &'a Expr) {
-        if let ExprKind::Regex(text) | ExprKind::Str(text) = &right.kind {
+        if let ExprKind::Regex(text) | ExprKind::Str(text) | ExprKind::TypedRegex(text) = &right.kind
+        {
             let re = Re(self.regex(text, right.span));
             if let ExprKind::Field(number) = &left.ungrouped().kind
                 && let Some(field) = const_field(number)
@@ -470,27 +501,18 @@ impl<'a> Compiler<'a> {
                 self.effect(arg); // one that the function does not take
                 continue;
             }
-            if let ExprKind::Var(variable) = arg.kind {
-                let place = self.program.place(variable, self.inside);
-                let is_array = self.program.kind(place, self.inside) == Kind::Array;
-                // A parameter that is an array in the callee must be one here, even if it holds nothing yet.
-                if is_array || (kinds[at] == Kind::Array && matches!(place, Place::Local(_))) {
-                    let array = self.array(variable);
-                    self.at(arg.span, |c| c.emit(Op::PushArray(array)));
-                    continue;
-                }
-                // Untyped here: handed on as it is, array or not.
-                match place {
-                    Place::Local(n) => {
-                        self.at(arg.span, |c| c.emit(Op::PassLocal(n)));
-                        continue;
-                    }
-                    Place::Global(n) if self.program.kind(place, self.inside) == Kind::Unknown => {
-                        self.at(arg.span, |c| c.emit(Op::PassGlobal(n)));
-                        continue;
-                    }
-                    _ => {}
-                }
+            // A parameter that is an array in the callee must be one here, even if it holds nothing yet.
+            if kinds[at] == Kind::Array
+                && let ExprKind::Var(variable) = arg.kind
+                && let Place::Local(n) = self.program.place(variable, self.inside)
+            {
+                let array = Arr(n | Arr::LOCAL);
+                self.at(arg.span, |c| c.emit(Op::PushArray(array)));
+                continue;
+            }
+            if kinds[at] != Kind::Scalar || matches!(arg.kind, ExprKind::Var(_)) {
+                self.pass(arg);
+                continue;
             }
             self.val(arg);
         }
@@ -499,5 +521,58 @@ impl<'a> Compiler<'a> {
             function: number,
             args: passed,
         });
+    }
+
+    /// An argument handed over as it is: an array, a value, or a variable that holds nothing and may become either.
+    pub(super) fn pass(&mut self, arg: &'a Expr) {
+        self.at(arg.span, |c| match &arg.kind {
+            ExprKind::Var(name) => {
+                let place = c.program.place(*name, c.inside);
+                let is_array = c.program.kind(place, c.inside) == Kind::Array;
+                match place {
+                    Place::Local(n) if is_array => c.emit(Op::PushArray(Arr(n | Arr::LOCAL))),
+                    Place::Local(n) => c.emit(Op::PassLocal(n)),
+                    Place::Global(n) if is_array => c.emit(Op::PushArray(Arr(n))),
+                    Place::Global(n) if c.program.kind(place, c.inside) == Kind::Unknown => {
+                        c.emit(Op::PassGlobal(n));
+                    }
+                    Place::Special(s) if s.is_array() => {
+                        c.code.use_special(s);
+                        if s == Special::SYMTAB {
+                            c.emit(Op::AllSymbols);
+                            c.emit(Op::PushArray(Arr::TOP));
+                        } else {
+                            c.emit(Op::PushArray(Arr::special(s)));
+                        }
+                    }
+                    _ => c.val(arg),
+                }
+            }
+            ExprKind::Index { array, subs } if !c.is_symtab(array) => {
+                let array = c.array(array);
+                c.key(subs);
+                c.emit(Op::PassElem(array));
+            }
+            _ => c.val(arg),
+        });
+    }
+
+    /// `subs in array` as 1 or 0 on the number stack.
+    fn membership(&mut self, subs: &'a [Expr], array: &'a ArrayExpr) {
+        if self.is_symtab(array) {
+            self.code.use_special(Special::SYMTAB);
+            self.key(subs);
+            self.emit(Op::InSymbol);
+            return;
+        }
+        let array = self.array(array);
+        self.key(subs);
+        self.emit(Op::In(array));
+    }
+
+    /// The number of a constant regular expression as a value.
+    pub(super) fn regex_value(&mut self, text: &[u8], span: Span) -> u32 {
+        self.regex(text, span); // for its errors
+        self.constant(Value::Regex(Rc::new(text.to_vec())))
     }
 }

@@ -31,10 +31,7 @@ impl Compiler<'_> {
             ExprKind::Group(inner) => self.is_num(inner),
             ExprKind::Cond { yes, no, .. } => self.is_num(yes) && self.is_num(no),
             ExprKind::Assign { op, value, .. } => op.is_some() || self.is_num(value),
-            ExprKind::Builtin { which, .. } => !matches!(
-                which,
-                Builtin::Sprintf | Builtin::Substr | Builtin::Tolower | Builtin::Toupper
-            ),
+            ExprKind::Builtin { which, args, .. } => gives_number(*which, args),
             _ => false,
         }
     }
@@ -60,6 +57,41 @@ pub(super) fn is_num_special(s: Special) -> bool {
         s,
         Special::NR | Special::NF | Special::FNR | Special::RSTART | Special::RLENGTH
     )
+}
+
+/// Whether a function has an instruction that leaves a number on the number stack.
+pub(super) fn gives_number(which: Builtin, args: &[Expr]) -> bool {
+    use Builtin::*;
+    match which {
+        Atan2 | Close | Cos | Exp | Fflush | Gsub | Index | Int | Length | Log | Rand | Sin
+        | Sqrt | Srand | Sub | System => true,
+        Match => args.len() == 2,
+        Split => args.len() <= 3,
+        _ => false,
+    }
+}
+
+/// Where a function takes an array.
+pub(super) fn is_array_argument(which: Builtin, at: usize) -> bool {
+    use Builtin::*;
+    match which {
+        Asort | Asorti => at < 2,
+        Split | Patsplit => at == 1 || at == 3,
+        Match | Intdiv | Fts => at == 2,
+        Stat | Statvfs | Reada | Writea => at == 1,
+        _ => false,
+    }
+}
+
+/// Where a function takes a regular expression.
+pub(super) fn is_regex_argument(which: Builtin, at: usize) -> bool {
+    use Builtin::*;
+    match which {
+        Gensub => at == 0,
+        Match => at == 1,
+        Split | Patsplit => at == 2,
+        _ => false,
+    }
 }
 
 /// The number of a field that is known now.
@@ -98,15 +130,20 @@ pub(super) fn fold(e: &Expr) -> Option<f64> {
 /// computed relative to its neighbours does not show.
 pub(super) fn is_quiet(e: &Expr) -> bool {
     match &e.kind {
-        ExprKind::Num(_) | ExprKind::Str(_) | ExprKind::Regex(_) | ExprKind::Var(_) => true,
+        ExprKind::Num(_)
+        | ExprKind::Str(_)
+        | ExprKind::Regex(_)
+        | ExprKind::TypedRegex(_)
+        | ExprKind::Var(_) => true,
         ExprKind::Field(inner)
         | ExprKind::Group(inner)
         | ExprKind::Not(inner)
         | ExprKind::Minus(inner)
         | ExprKind::Plus(inner) => is_quiet(inner),
-        ExprKind::Index { subs: list, .. }
-        | ExprKind::In { subs: list, .. }
-        | ExprKind::Tuple(list)
+        ExprKind::Index { array, subs } | ExprKind::In { subs, array } => {
+            subs.iter().all(is_quiet) && array.path.iter().flatten().all(is_quiet)
+        }
+        ExprKind::Tuple(list)
         | ExprKind::Concat(list)
         | ExprKind::And(list)
         | ExprKind::Or(list) => list.iter().all(is_quiet),
@@ -140,6 +177,8 @@ pub(super) fn is_quiet(e: &Expr) -> bool {
         ExprKind::Assign { .. }
         | ExprKind::Step { .. }
         | ExprKind::Call { .. }
+        | ExprKind::IndirectCall { .. }
+        | ExprKind::Translated(_)
         | ExprKind::Getline { .. } => false,
     }
 }

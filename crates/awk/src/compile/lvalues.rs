@@ -18,29 +18,52 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    pub(super) fn array(&mut self, name: Symbol) -> Arr {
-        match self.program.place(name, self.inside) {
+    /// The operand for an array; the arrays on the way to one inside others are looked up here.
+    pub(super) fn array(&mut self, array: &'a ArrayExpr) -> Arr {
+        let mut path = array.path.as_slice();
+        let mut operand = match self.program.place(array.name, self.inside) {
             Place::Local(n) => Arr(n | Arr::LOCAL),
             Place::Global(n) => Arr(n),
-            Place::Special(Special::ENVIRON) => {
-                self.code.uses_environ = true;
-                Arr::ENVIRON
+            Place::Special(Special::SYMTAB) => {
+                self.code.use_special(Special::SYMTAB);
+                match path.split_first() {
+                    Some((name, rest)) => {
+                        self.key(name);
+                        self.emit(Op::SymbolArray);
+                        path = rest;
+                    }
+                    None => self.emit(Op::AllSymbols),
+                }
+                Arr::TOP
             }
-            Place::Special(_) => {
-                self.code.uses_argv = true;
-                Arr::ARGV
+            Place::Special(s) => {
+                self.code.use_special(s);
+                Arr::special(s)
             }
+        };
+        for subs in path {
+            self.key(subs);
+            self.emit(Op::SubArray(operand));
+            operand = Arr::TOP;
         }
+        operand
+    }
+
+    /// Whether it is SYMTAB itself, whose elements are no cells.
+    pub(super) fn is_symtab(&self, array: &ArrayExpr) -> bool {
+        array.path.is_empty()
+            && self.program.place(array.name, self.inside) == Place::Special(Special::SYMTAB)
     }
 
     pub(super) fn target(&mut self, e: &'a Expr) -> Target<'a> {
         match &e.kind {
             ExprKind::Var(name) => self.variable(*name),
             ExprKind::Field(number) => Target::Field(number),
-            ExprKind::Index { array, subs } => {
-                let array = self.array(*array);
-                Target::Elem(array, subs)
+            ExprKind::Index { array, subs } if self.is_symtab(array) => {
+                self.code.use_special(Special::SYMTAB);
+                Target::Symbol(subs)
             }
+            ExprKind::Index { array, subs } => Target::Elem(array, subs),
             other => unreachable!("{other:?} is no target: the parser refuses it"),
         }
     }
@@ -80,6 +103,12 @@ impl<'a> Compiler<'a> {
             }
             return;
         }
+        self.joined(subs);
+        self.emit(Op::KeyText);
+    }
+
+    /// Subscripts as one string in the text buffer.
+    fn joined(&mut self, subs: &'a [Expr]) {
         self.emit(Op::TextBegin);
         for (at, sub) in subs.iter().enumerate() {
             if at > 0 {
@@ -87,7 +116,6 @@ impl<'a> Compiler<'a> {
             }
             self.append(sub, false);
         }
-        self.emit(Op::KeyText);
     }
 
     /// The key of subscripts as one value.
@@ -96,13 +124,7 @@ impl<'a> Compiler<'a> {
             self.val(sub);
             return;
         }
-        self.emit(Op::TextBegin);
-        for (at, sub) in subs.iter().enumerate() {
-            if at > 0 {
-                self.emit(Op::AppendSubsep);
-            }
-            self.append(sub, false);
-        }
+        self.joined(subs);
         self.emit(Op::TextEnd);
     }
 
@@ -166,8 +188,13 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::ArithField { op, keep });
             }
             Target::Elem(array, subs) => {
+                let array = self.array(array);
                 self.key(subs);
                 self.emit(Op::ArithElem { array, op, keep });
+            }
+            Target::Symbol(subs) => {
+                self.key(subs);
+                self.emit(Op::ArithSymbol { op, keep });
             }
         }
     }
@@ -183,8 +210,13 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::StoreField { keep });
             }
             Target::Elem(array, subs) => {
+                let array = self.array(array);
                 self.key(subs);
                 self.emit(Op::StoreElem { array, keep });
+            }
+            Target::Symbol(subs) => {
+                self.key(subs);
+                self.emit(Op::StoreSymbol { keep });
             }
         }
     }
@@ -195,10 +227,11 @@ impl<'a> Compiler<'a> {
             Target::Global(n) => self.emit(Op::StoreNumGlobal { n, keep }),
             Target::Local(n) => self.emit(Op::StoreNumLocal { n, keep }),
             Target::Elem(array, subs) => {
+                let array = self.array(array);
                 self.key(subs);
                 self.emit(Op::StoreNumElem { array, keep });
             }
-            Target::Special(_) | Target::Field(_) => {
+            Target::Special(_) | Target::Field(_) | Target::Symbol(_) => {
                 self.emit(Op::ValNum);
                 self.store(place, keep);
                 if keep {
@@ -218,6 +251,7 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::StepField(step));
             }
             Target::Elem(array, subs) => {
+                let array = self.array(array);
                 if let [sub] = subs
                     && let ExprKind::Field(number) = &sub.ungrouped().kind
                     && let Some(field) = const_field(number)
@@ -227,6 +261,18 @@ impl<'a> Compiler<'a> {
                 }
                 self.key(subs);
                 self.emit(Op::StepElem { array, step });
+            }
+            Target::Symbol(subs) => {
+                let keep = step.leave != Leave::Nothing;
+                self.emit(Op::Num(step.delta()));
+                self.key(subs);
+                self.emit(Op::ArithSymbol {
+                    op: ArithOp::Add,
+                    keep,
+                });
+                if step.leave == Leave::Old {
+                    self.emit(Op::ArithConst(ArithOp::Sub, step.delta()));
+                }
             }
         }
     }

@@ -3,11 +3,13 @@
 use std::rc::Rc;
 
 use awk_syntax::ast::*;
+use awk_syntax::names::Special;
 
-use super::facts::is_quiet;
+use super::facts::{fold, is_quiet};
 use super::{Compiler, Label, Loop};
 use crate::code::*;
 use crate::format::Format;
+use crate::value::Value;
 
 impl<'a> Compiler<'a> {
     pub(super) fn body(&mut self, body: &'a [Stmt]) {
@@ -85,13 +87,17 @@ impl<'a> Compiler<'a> {
                 var,
                 var_span,
                 array,
-                array_span,
                 body,
             } => {
                 let (again, out) = (self.label(), self.label());
-                self.span = *array_span;
-                let array = self.array(*array);
-                self.emit(Op::ForIn(array));
+                self.span = array.span;
+                if self.is_symtab(array) {
+                    self.code.use_special(Special::SYMTAB);
+                    self.emit(Op::ForSymbols);
+                } else {
+                    let array = self.array(array);
+                    self.emit(Op::ForIn(array));
+                }
                 self.here(again);
                 self.emit_jump(|to| Op::ForNext { end: to }, out);
                 self.span = *var_span;
@@ -103,6 +109,7 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::ForEnd);
             }
             StmtKind::Block(body) => self.body(body),
+            StmtKind::Switch { subject, cases } => self.switch(subject, cases),
             StmtKind::Next => self.emit(Op::Next),
             StmtKind::NextFile => self.emit(Op::NextFile),
             StmtKind::Exit(status) => {
@@ -127,13 +134,17 @@ impl<'a> Compiler<'a> {
                 }
             }
             StmtKind::Continue => {
-                if let Some(l) = self.loops.last() {
-                    let again = l.again;
+                if let Some(again) = self.loops.iter().rev().find_map(|l| l.again) {
                     self.emit_jump(Op::Jump, again);
                 }
             }
-            StmtKind::Delete { array, subs, .. } => {
-                let array = self.array(*array);
+            StmtKind::Delete { array, subs } => {
+                if self.is_symtab(array) {
+                    self.diagnostics
+                        .misuse(array.span, "`delete` is not allowed with SYMTAB");
+                    return;
+                }
+                let array = self.array(array);
                 match subs {
                     Some(subs) => {
                         self.key(subs);
@@ -146,9 +157,58 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn loop_body(&mut self, body: &'a [Stmt], again: Label, out: Label) {
+        let again = Some(again);
         self.loops.push(Loop { again, out });
         self.body(body);
         self.loops.pop();
+    }
+
+    /// The subject stays on the value stack while cases are tried.
+    fn switch(&mut self, subject: &'a Expr, cases: &'a [Case]) {
+        self.val(subject);
+        let out = self.label();
+        let bodies: Vec<Label> = cases.iter().map(|_| self.label()).collect();
+        let mut otherwise = out;
+        for (case, body) in cases.iter().zip(&bodies) {
+            match &case.label {
+                Some(label) => {
+                    let value = self.case_value(label);
+                    let value = self.constant(value);
+                    self.at(case.span, |c| {
+                        c.emit_jump(|to| Op::JumpCase { value, to }, *body);
+                    });
+                }
+                None => otherwise = *body,
+            }
+        }
+        self.emit(Op::DropVal);
+        self.emit_jump(Op::Jump, otherwise);
+        self.loops.push(Loop { again: None, out });
+        for (case, body) in cases.iter().zip(bodies) {
+            self.here(body);
+            self.body(&case.body);
+        }
+        self.loops.pop();
+        self.here(out);
+    }
+
+    /// The constant of a `case`.
+    fn case_value(&mut self, label: &Expr) -> Value {
+        match &label.ungrouped().kind {
+            ExprKind::Str(text) | ExprKind::Translated(text) => Value::text(text, false),
+            ExprKind::Regex(text) | ExprKind::TypedRegex(text) => {
+                self.regex(text, label.span); // for its errors
+                Value::Regex(Rc::new(text.clone()))
+            }
+            _ => match fold(label) {
+                Some(n) => Value::Num(n),
+                None => {
+                    self.diagnostics
+                        .error(label.span, "the label of a `case` must be a constant");
+                    Value::Uninit
+                }
+            },
+        }
     }
 
     pub(super) fn print(&mut self, printf: bool, args: &'a [Expr], to: Option<&'a Redirect>) {
@@ -156,6 +216,7 @@ impl<'a> Compiler<'a> {
             RedirectKind::File => To::File,
             RedirectKind::Append => To::Append,
             RedirectKind::Pipe => To::Pipe,
+            RedirectKind::Coprocess => To::Coprocess,
         });
         if printf {
             self.format(args, Op::Printf, |format, args| Op::PrintfConst {

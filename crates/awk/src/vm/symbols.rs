@@ -25,9 +25,8 @@ impl Vm<'_> {
     }
 
     /// The value of the variable whose name is the key.
-    pub(super) fn symbol(&mut self) -> Result<Value> {
-        let name = self.key_bytes();
-        match self.named(&name) {
+    pub(super) fn symbol(&mut self, name: &[u8]) -> Result<Value> {
+        match self.named(name) {
             Some(NamedVariable::Global(n)) if !self.store.global_is_array(n) => {
                 Ok(self.globals[n as usize].clone())
             }
@@ -35,20 +34,15 @@ impl Vm<'_> {
             Some(NamedVariable::Global(_) | NamedVariable::Array(_) | NamedVariable::Special(_)) => {
                 Err(Fatal::new(format!(
                     "attempt to use array `SYMTAB[\"{}\"]` in a scalar context",
-                    String::from_utf8_lossy(&name)
+                    String::from_utf8_lossy(name)
                 )))
             }
-            Some(NamedVariable::Function) | None => Err(Vm::no_symbol(&name)),
+            Some(NamedVariable::Function) | None => Err(Vm::no_symbol(name)),
         }
     }
 
-    pub(super) fn set_symbol(&mut self, keep: bool) -> Result<()> {
-        let name = self.key_bytes();
-        let value = self.pop_val();
-        if keep {
-            self.vals.push(value.clone());
-        }
-        match self.named(&name) {
+    pub(super) fn set_symbol(&mut self, name: &[u8], value: Value) -> Result<()> {
+        match self.named(name) {
             Some(NamedVariable::Global(n)) if !self.store.global_is_array(n) => {
                 self.globals[n as usize] = value;
                 Ok(())
@@ -57,10 +51,10 @@ impl Vm<'_> {
             Some(NamedVariable::Global(_) | NamedVariable::Array(_) | NamedVariable::Special(_)) => {
                 Err(Fatal::new(format!(
                     "attempt to use array `SYMTAB[\"{}\"]` in a scalar context",
-                    String::from_utf8_lossy(&name)
+                    String::from_utf8_lossy(name)
                 )))
             }
-            Some(NamedVariable::Function) | None => Err(Vm::no_symbol(&name)),
+            Some(NamedVariable::Function) | None => Err(Vm::no_symbol(name)),
         }
     }
 
