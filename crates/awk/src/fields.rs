@@ -2,28 +2,52 @@
 //!
 //! Invariant: the fields that a [`Splitter`] gives, in order and however many are asked for at a time, are those of one
 //! pass from left to right; positions are byte offsets into the record, which must be shorter than 4 GiB. Called by
-//! the VM for `$n`, `NF` and `split`.
+//! the VM for `$n`, `NF`, `split` and `patsplit`. Comma-separated values are [`csv`]'s.
 
 use std::rc::Rc;
 
 use memchr::memmem::Finder;
 
-use crate::regex::{Regex, RegexError};
+use crate::regex::{Options, Regex, RegexError, Syntax};
 use crate::text::{self, Charset};
 
-/// What lies between fields.
+pub mod csv;
+mod widths;
+
+pub use widths::{Widths, WidthsError};
+
+/// What lies between fields, or what they are.
 #[derive(Debug)]
 pub enum Splitter {
     /// `FS = " "`: runs of space, tab and newline; those at the ends of the record do not count.
     Blanks,
     /// Any one byte.
     Byte(u8),
+    /// One byte whose other case counts too, but only beside the newline that separates in paragraphs: gawk with
+    /// IGNORECASE.
+    FoldedByte(u8),
     /// A regular expression; empty matches do not separate.
-    Regex(Rc<Regex>),
+    Regex {
+        /// The expression.
+        regex: Rc<Regex>,
+        /// Its form that ignores case is meant.
+        ignore_case: bool,
+    },
     /// `FS = ""`: every character is a field.
     Chars,
     /// A string of several bytes.
     Str(Box<Finder<'static>>),
+    /// The whole record is one field: `FS = ""` in POSIX and traditional mode.
+    Whole,
+    /// Fields are what the expression matches: FPAT and `patsplit`.
+    Pattern {
+        /// The expression.
+        regex: Rc<Regex>,
+        /// Its form that ignores case is meant.
+        ignore_case: bool,
+    },
+    /// Fields have their places: FIELDWIDTHS.
+    Widths(Widths),
 }
 
 /// Where a lazy split has come to. The default is the record's beginning.
@@ -31,6 +55,10 @@ pub enum Splitter {
 pub struct SplitState {
     /// Where the next field begins, or the blanks before it.
     at: usize,
+    /// Fields given so far; counted for widths only.
+    given: usize,
+    /// A field that is not empty ends at `at`; kept for patterns only.
+    adjacent: bool,
     done: bool,
 }
 
@@ -48,30 +76,55 @@ fn is_blank(b: u8) -> bool {
 }
 
 impl Splitter {
-    /// The splitter for a value of FS (or the third argument of `split`). A single character other than a space
-    /// stands for itself, also one that is special in regular expressions, whatever `ignore_case` says.
+    /// The splitter for a value of FS in gawk's syntax; see [`Splitter::compile`].
     ///
     /// # Errors
-    /// Those of [`Regex::new`], for longer values.
+    /// Those of [`Regex::compile`], for longer values.
     pub fn from_fs(fs: &[u8], cs: Charset, ignore_case: bool) -> Result<Splitter, RegexError> {
+        Splitter::compile(
+            fs,
+            Options {
+                ignore_case,
+                ..Options::new(cs)
+            },
+        )
+    }
+
+    /// The splitter for a value of FS (or the third argument of `split`). A single character other than a space
+    /// stands for itself, also one that is special in regular expressions, and if it is one byte, whatever
+    /// `ignore_case` says.
+    ///
+    /// # Errors
+    /// Those of [`Regex::compile`], for longer values.
+    pub fn compile(fs: &[u8], options: Options) -> Result<Splitter, RegexError> {
         match fs {
+            b"" if options.syntax != Syntax::Gawk => Ok(Splitter::Whole),
             b"" => Ok(Splitter::Chars),
             b" " => Ok(Splitter::Blanks),
+            [byte] if options.ignore_case && byte.is_ascii_alphabetic() => {
+                Ok(Splitter::FoldedByte(*byte))
+            }
             [byte] => Ok(Splitter::Byte(*byte)),
-            _ if text::char_count(cs, fs) == 1 => Ok(Splitter::plain(fs)),
-            _ => Ok(Splitter::from_regex(Rc::new(Regex::new(
-                fs,
-                cs,
-                ignore_case,
-            )?))),
+            _ if !options.ignore_case && text::char_count(options.charset, fs) == 1 => {
+                Ok(Splitter::plain(fs))
+            }
+            _ => Ok(Splitter::from_regex(Rc::new(Regex::compile(fs, options)?))),
         }
     }
 
-    /// The splitter for a regular expression, reduced to a plain one where it is a plain string.
+    /// The splitter for a regular expression, reduced to a plain one where it is a plain string. One that is written as
+    /// a single byte stands for that byte, as in FS: `split(s, a, /./)` cuts at points.
     pub fn from_regex(regex: Rc<Regex>) -> Splitter {
-        match regex.literal() {
-            Some(literal) if !literal.is_empty() => Splitter::plain(literal),
-            _ => Splitter::Regex(regex),
+        Splitter::from_regex_with(regex, false)
+    }
+
+    /// [`Splitter::from_regex`] for an expression that was compiled with case, while `ignore_case` says whether it
+    /// counts. As in gawk, case always counts in a single byte.
+    pub fn from_regex_with(regex: Rc<Regex>, ignore_case: bool) -> Splitter {
+        match (regex.source(), regex.literal()) {
+            ([byte], _) => Splitter::Byte(*byte),
+            (_, Some(literal)) if !literal.is_empty() && !ignore_case => Splitter::plain(literal),
+            _ => Splitter::Regex { regex, ignore_case },
         }
     }
 
@@ -83,8 +136,7 @@ impl Splitter {
     }
 
     /// Appends start and end of every field of `rec`. With `paragraph` (`RS = ""`) a newline separates too where the
-    /// separator is a single character; for a longer one it does not: gawk, mawk and the one true awk agree, against
-    /// POSIX.
+    /// separator is a single byte; for a longer one it does not: gawk, mawk and the one true awk agree, against POSIX.
     #[inline]
     pub fn split(&self, cs: Charset, rec: &[u8], paragraph: bool, out: &mut Vec<(u32, u32)>) {
         self.split_some(
@@ -95,6 +147,23 @@ impl Splitter {
             usize::MAX,
             out,
         );
+    }
+
+    /// [`Splitter::split`], and what lies before, between and behind the fields: see [`separators`]. Nothing is between
+    /// the fields of an empty record.
+    pub fn split_with_seps(
+        &self,
+        cs: Charset,
+        rec: &[u8],
+        paragraph: bool,
+        fields: &mut Vec<(u32, u32)>,
+        seps: &mut Vec<(u32, u32)>,
+    ) {
+        let from = fields.len();
+        self.split(cs, rec, paragraph, fields);
+        if !rec.is_empty() {
+            separators(rec.len(), &fields[from..], seps);
+        }
     }
 
     /// Appends the next `want` fields, or what is left of them, and moves `state` on. The same record and `paragraph`
@@ -132,7 +201,12 @@ impl Splitter {
                     1,
                 );
             }
-            Splitter::Byte(byte) => {
+            Splitter::FoldedByte(byte) if paragraph => {
+                let (lower, upper) = (byte.to_ascii_lowercase(), byte.to_ascii_uppercase());
+                let hits = memchr::memchr3_iter(lower, upper, b'\n', &rec[state.at..]);
+                cut(rec, state, want, out, hits, 1);
+            }
+            Splitter::Byte(byte) | Splitter::FoldedByte(byte) => {
                 cut(
                     rec,
                     state,
@@ -141,16 +215,6 @@ impl Splitter {
                     memchr::memchr_iter(*byte, &rec[state.at..]),
                     1,
                 );
-            }
-            Splitter::Str(finder) if paragraph && text::char_count(cs, finder.needle()) == 1 => {
-                split_by(rec, state, want, out, |from| {
-                    let hit = finder
-                        .find(&rec[from..])
-                        .map(|at| (from + at, from + at + finder.needle().len()));
-                    let newline =
-                        memchr::memchr(b'\n', &rec[from..]).map(|at| (from + at, from + at + 1));
-                    hit.into_iter().chain(newline).min()
-                });
             }
             Splitter::Str(finder) => {
                 cut(
@@ -162,10 +226,87 @@ impl Splitter {
                     finder.needle().len(),
                 );
             }
-            Splitter::Regex(regex) => split_by(rec, state, want, out, |from| {
-                regex.find_filled_at(rec, from)
-            }),
+            Splitter::Regex { regex, ignore_case } => {
+                let regex = with_case(regex, *ignore_case);
+                split_by(rec, state, want, out, |from| {
+                    regex.find_filled_at(rec, from)
+                });
+            }
             Splitter::Chars => split_chars(cs, rec, state, want, out),
+            Splitter::Whole => {
+                out.push((0, rec.len() as u32));
+                state.done = true;
+            }
+            Splitter::Pattern { regex, ignore_case } => {
+                let regex = with_case(regex, *ignore_case);
+                split_by_pattern(cs, regex, rec, state, want, out);
+            }
+            Splitter::Widths(widths) => {
+                for _ in 0..want {
+                    let Some((start, end)) = widths.field(cs, rec, state.at, state.given) else {
+                        state.done = true;
+                        return;
+                    };
+                    out.push((start as u32, end as u32));
+                    state.at = end;
+                    state.given += 1;
+                }
+            }
+        }
+    }
+}
+
+/// What lies before, between and behind `fields` of a record of `len` bytes: one range more than there are fields. The
+/// record must have been split whole.
+///
+/// `split` stores the first and the last only if they are not empty (which they are unless blanks separate), `patsplit`
+/// stores all; neither stores any for an empty record.
+pub fn separators(len: usize, fields: &[(u32, u32)], seps: &mut Vec<(u32, u32)>) {
+    let mut from = 0;
+    for &(start, end) in fields {
+        seps.push((from, start));
+        from = end;
+    }
+    seps.push((from, len as u32));
+}
+
+fn with_case(regex: &Regex, ignore_case: bool) -> &Regex {
+    if ignore_case {
+        regex.insensitive()
+    } else {
+        regex
+    }
+}
+
+/// Gives what `regex` matches: an empty match counts unless it touches the field before. The text before the place
+/// reached is not seen, so that `^` matches at each: gawk has it so.
+fn split_by_pattern(
+    cs: Charset,
+    regex: &Regex,
+    rec: &[u8],
+    state: &mut SplitState,
+    want: usize,
+    out: &mut Vec<(u32, u32)>,
+) {
+    let mut left = want;
+    while left > 0 {
+        let Some((start, end)) = regex.find_at(&rec[state.at..], 0) else {
+            state.done = true;
+            return;
+        };
+        let (start, end) = (state.at + start, state.at + end);
+        if start < end || start > state.at || !state.adjacent {
+            out.push((start as u32, end as u32));
+            left -= 1;
+        }
+        state.adjacent = start < end;
+        state.at = end;
+        if start == end {
+            if end == rec.len() {
+                state.done = true;
+                return;
+            }
+            state.at += text::next_char(cs, &rec[end..]).1;
         }
     }
 }
@@ -331,7 +472,7 @@ mod tests {
             ("\t", "a\nb", &["a", "b"]),
             ("\n", "a\nb", &["a", "b"]),
             (" ", "a b\nc", &["a", "b", "c"]),
-            ("é", "aéb\nc", &["a", "b", "c"]),
+            ("é", "aéb\nc", &["a", "b\nc"]),
             ("x+", "axb\ncxd", &["a", "b\nc", "d"]),
             ("xx", "axxb\nc", &["a", "b\nc"]),
             ("", "ab\nc", &["a", "b", "\n", "c"]),
@@ -339,5 +480,129 @@ mod tests {
         for (fs, rec, expected) in cases {
             assert_eq!(fields(fs, rec, true), *expected, "{fs:?} on {rec:?}");
         }
+    }
+
+    fn shown(splitter: &Splitter, rec: &str) -> (Vec<String>, Vec<String>) {
+        let (mut fields, mut seps) = (Vec::new(), Vec::new());
+        splitter.split(Charset::Utf8, rec.as_bytes(), false, &mut fields);
+        let (mut one, mut state) = (Vec::new(), SplitState::default());
+        while !state.is_done() {
+            splitter.split_some(
+                Charset::Utf8,
+                rec.as_bytes(),
+                false,
+                &mut state,
+                1,
+                &mut one,
+            );
+        }
+        assert_eq!(one, fields, "{splitter:?} on {rec:?}, one at a time");
+        separators(rec.len(), &fields, &mut seps);
+        let text = |all: &[(u32, u32)]| {
+            all.iter()
+                .map(|&(start, end)| rec[start as usize..end as usize].to_string())
+                .collect()
+        };
+        (text(&fields), text(&seps))
+    }
+
+    #[test]
+    fn patterns_find_fields_as_gawk_does() {
+        let cases: &[(&str, &str, &[&str], &[&str])] = &[
+            ("[^,]*", "a,b,c", &["a", "b", "c"], &["", ",", ",", ""]),
+            (
+                "[^,]*",
+                ",a,,b,",
+                &["", "a", "", "b", ""],
+                &["", ",", ",", ",", ",", ""],
+            ),
+            ("[^,]*", ",", &["", ""], &["", ",", ""]),
+            ("x*", "abc", &["", "", "", ""], &["", "a", "b", "c", ""]),
+            ("", "abc", &["", "", "", ""], &["", "a", "b", "c", ""]),
+            ("a", "aaa", &["a", "a", "a"], &["", "", "", ""]),
+            ("a*", "baab", &["", "aa", ""], &["", "b", "b", ""]),
+            ("b?", "abba", &["", "b", "b", ""], &["", "a", "", "a", ""]),
+            ("x*", "éxé", &["", "x", ""], &["", "é", "é", ""]),
+            ("a", "bAb", &[], &["bAb"]),
+            ("^a|b", "a b c", &["a", "b"], &["", " ", " c"]),
+            ("b*$", "ab", &["b"], &["a", ""]),
+            ("^.", "abc", &["a", "b", "c"], &["", "", "", ""]),
+            ("^a", "aab", &["a", "a"], &["", "", "b"]),
+            ("$", "zz", &[""], &["zz", ""]),
+            ("\\<a", "ab ab", &["a", "a"], &["", "b ", "b"]),
+            (
+                "([^,]*)|(\"[^\"]+\")",
+                "a,\"b,c\",d",
+                &["a", "\"b,c\"", "d"],
+                &["", ",", ",", ""],
+            ),
+        ];
+        for (pattern, rec, fields, seps) in cases {
+            let regex = Rc::new(Regex::new(pattern.as_bytes(), Charset::Utf8, false).unwrap());
+            let splitter = Splitter::Pattern {
+                regex,
+                ignore_case: false,
+            };
+            let (got, between) = shown(&splitter, rec);
+            assert_eq!(
+                (&got[..], &between[..]),
+                (
+                    &fields.iter().map(|s| s.to_string()).collect::<Vec<_>>()[..],
+                    &seps.iter().map(|s| s.to_string()).collect::<Vec<_>>()[..]
+                ),
+                "{pattern:?} on {rec:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn separators_are_given_back() {
+        let cases: &[(&str, &str, &[&str])] = &[
+            (" ", "  a b  ", &["  ", " ", "  "]),
+            (" ", "   ", &["   "]),
+            (" ", "\n a\tb\n", &["\n ", "\t", "\n"]),
+            ("[0-9]*", "a1b22c", &["", "1", "22", ""]),
+            ("", "aé", &["", "", ""]),
+            ("::", "::a::b", &["", "::", "::", ""]),
+        ];
+        for (fs, rec, expected) in cases {
+            let splitter = Splitter::from_fs(fs.as_bytes(), Charset::Utf8, false).unwrap();
+            assert_eq!(shown(&splitter, rec).1, *expected, "{fs:?} on {rec:?}");
+        }
+    }
+
+    #[test]
+    fn case_is_ignored_where_gawk_ignores_it() {
+        let fold = |fs: &str, rec: &str, paragraph| {
+            let splitter = Splitter::from_fs(fs.as_bytes(), Charset::Utf8, true).unwrap();
+            let mut all = Vec::new();
+            splitter.split(Charset::Utf8, rec.as_bytes(), paragraph, &mut all);
+            all.len()
+        };
+        assert_eq!(fold("X", "aXbx", false), 2);
+        assert_eq!(fold("[X]", "aXbx", false), 3);
+        assert_eq!(fold("xx", "aXXbxx", false), 3);
+        assert_eq!(fold("É", "éaÉb", false), 3);
+        assert_eq!(fold("x", "aXb\nc", true), 3);
+        let regex = |text: &[u8]| Rc::new(Regex::new(text, Charset::Utf8, false).unwrap());
+        for (pattern, count) in [(&b"a"[..], 1), (b"[a]", 2), (b"ab", 2)] {
+            let splitter = Splitter::from_regex_with(regex(pattern), true);
+            assert_eq!(shown(&splitter, "bABb").0.len(), count, "{pattern:?}");
+        }
+        let splitter = Splitter::Pattern {
+            regex: regex(b"a"),
+            ignore_case: true,
+        };
+        assert_eq!(shown(&splitter, "bAb").0, ["A"]);
+    }
+
+    #[test]
+    fn posix_has_no_character_splitting() {
+        let options = Options {
+            syntax: Syntax::Posix,
+            ..Options::new(Charset::Utf8)
+        };
+        let splitter = Splitter::compile(b"", options).unwrap();
+        assert_eq!(shown(&splitter, "a b").0, ["a b"]);
     }
 }

@@ -1,15 +1,16 @@
 //! AWK's regular expressions to `regex-syntax`'s intermediate form.
 //!
 //! Invariant: the form denotes the language of the POSIX extended expression with AWK's and gawk's escapes (checked
-//! against gawk 5.2.1); it says nothing about which match is preferred. No pattern text is ever made for another
+//! against gawk 5.3.2); it says nothing about which match is preferred. No pattern text is ever made for another
 //! parser, so that nothing can be read twice with different rules.
 
 use regex_syntax::hir::{
-    Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, Look, Repetition,
+    Capture, Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind,
+    Look, Repetition,
 };
 
-use super::RegexError;
 use super::classes;
+use super::{Options, RegexError, Syntax};
 use crate::text::{self, Charset};
 
 /// POSIX's RE_DUP_MAX as glibc and gawk have it.
@@ -18,27 +19,56 @@ const REPEAT_MAX: u32 = 32767;
 /// Groups and stacked repetitions: the compiler of automata recurses on them.
 const DEPTH_MAX: usize = 250;
 
+/// What parentheses are in the form that is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parens {
+    /// Nothing of their own: the form is simpler and searches are faster.
+    Group,
+    /// Captures, numbered from 1.
+    Capture,
+}
+
+/// A pattern's form.
+pub(super) struct Parsed {
+    pub(super) hir: Hir,
+    pub(super) group_count: usize,
+}
+
 /// Parses `pattern` whole.
-pub(super) fn parse(pattern: &[u8], cs: Charset, ignore_case: bool) -> Result<Hir, RegexError> {
+pub(super) fn parse(
+    pattern: &[u8],
+    options: Options,
+    parens: Parens,
+) -> Result<Parsed, RegexError> {
     let mut parser = Parser {
         pattern,
         at: 0,
-        cs,
-        ignore_case,
+        cs: options.charset,
+        syntax: options.syntax,
+        ignore_case: options.ignore_case,
+        parens,
         depth: 0,
+        group_count: 0,
     };
     let hir = parser.alternation()?;
     debug_assert_eq!(parser.at, pattern.len());
-    Ok(hir)
+    Ok(Parsed {
+        hir,
+        group_count: parser.group_count as usize,
+    })
 }
 
 struct Parser<'a> {
     pattern: &'a [u8],
     at: usize,
     cs: Charset,
+    syntax: Syntax,
     ignore_case: bool,
+    parens: Parens,
     /// Open groups.
     depth: usize,
+    /// Groups opened so far.
+    group_count: u32,
 }
 
 /// One character of a pattern.
@@ -81,14 +111,23 @@ impl Parser<'_> {
             self.at += 1;
             branches.push(self.branch()?);
         }
+        // gawk's matcher prefers the second branch to a first one that is empty; this decides about groups alone.
+        if let [first, _, ..] = &branches[..]
+            && *first.kind() == HirKind::Empty
+            && self.parens == Parens::Capture
+        {
+            branches.swap(0, 1);
+        }
         Ok(Hir::alternation(branches))
     }
 
     fn branch(&mut self) -> Result<Hir, RegexError> {
         let mut atoms = Vec::new();
         // An atom takes the repetition signs that follow it. One that is met here is at the start or after an anchor
-        // and stands for itself (POSIX leaves it undefined).
+        // and stands for itself (POSIX leaves it undefined), or is refused in POSIX mode.
+        let mut has_operand = false;
         while let Some(b) = self.peek() {
+            let had_operand = std::mem::replace(&mut has_operand, false);
             let atom = match b {
                 b'|' => break,
                 b')' if self.depth > 0 => break,
@@ -103,6 +142,9 @@ impl Parser<'_> {
                     self.at += 1;
                     self.class_of(&[(0, u32::MAX)], false)
                 }
+                b'*' | b'+' | b'?' | b'{' if self.syntax == Syntax::Posix && !had_operand => {
+                    return error(self.at, "invalid preceding regular expression");
+                }
                 b'\\' => match self.escape()? {
                     Escape::Char(c) => self.literal(c),
                     Escape::Hir(hir) => hir,
@@ -116,6 +158,7 @@ impl Parser<'_> {
                     self.literal(c)
                 }
             };
+            has_operand = true;
             atoms.push(self.repetitions(atom)?);
         }
         Ok(Hir::concat(atoms))
@@ -128,13 +171,22 @@ impl Parser<'_> {
         }
         self.at += 1;
         self.depth += 1;
+        self.group_count += 1;
+        let index = self.group_count;
         let inner = self.alternation()?;
         self.depth -= 1;
         if self.peek() != Some(b')') {
             return error(open, "unmatched (");
         }
         self.at += 1;
-        Ok(inner)
+        Ok(match self.parens {
+            Parens::Group => inner,
+            Parens::Capture => Hir::capture(Capture {
+                index,
+                name: None,
+                sub: Box::new(inner),
+            }),
+        })
     }
 
     fn repetitions(&mut self, mut atom: Hir) -> Result<Hir, RegexError> {
@@ -177,7 +229,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `{n}`, `{n,}`, `{,m}`, `{n,m}`; anything else leaves the brace to stand for itself.
+    /// `{n}`, `{n,}`, `{,m}`, `{n,m}`; anything else but `{}` leaves the brace to stand for itself.
     fn interval(&mut self) -> Result<Option<(u32, Option<u32>)>, RegexError> {
         let open = self.at;
         self.at += 1;
@@ -189,6 +241,9 @@ impl Parser<'_> {
         } else {
             min
         };
+        if min.is_none() && !comma && self.peek() == Some(b'}') {
+            return error(open, "invalid content of {}: no number");
+        }
         if self.peek() != Some(b'}') || (min.is_none() && !comma) {
             self.at = open;
             return Ok(None);
@@ -235,6 +290,9 @@ impl Parser<'_> {
         let Some(&letter) = self.pattern.get(backslash + 1) else {
             return error(backslash, "trailing backslash");
         };
+        if self.syntax != Syntax::Gawk {
+            return Ok(Escape::Char(self.escaped_char()?));
+        }
         let word = |this: &Self, negated| {
             let mut ranges = classes::named(this.cs, b"alnum")
                 .unwrap_or_default()
@@ -273,6 +331,9 @@ impl Parser<'_> {
         if let Some(byte) = self.numeric_escape() {
             return Ok(self.complete(byte));
         }
+        if let Some(code) = self.code_point_escape() {
+            return Ok(code);
+        }
         let Some(&letter) = self.pattern.get(backslash + 1) else {
             return error(backslash, "trailing backslash");
         };
@@ -298,7 +359,7 @@ impl Parser<'_> {
     fn numeric_escape(&mut self) -> Option<u8> {
         let rest = self.pattern.get(self.at..)?.strip_prefix(b"\\")?;
         let (digits, radix, most) = match rest.first()? {
-            b'x' => (&rest[1..], 16, 2),
+            b'x' if self.syntax != Syntax::Posix => (&rest[1..], 16, 2),
             b'0'..=b'7' => (rest, 8, 3),
             _ => return None,
         };
@@ -317,6 +378,26 @@ impl Parser<'_> {
         }
         self.at += 1 + (rest.len() - digits.len()) + count;
         Some(value as u8)
+    }
+
+    /// `\u` and up to eight hexadecimal digits at the cursor, if they name a character that the charset has.
+    fn code_point_escape(&mut self) -> Option<Char> {
+        if self.syntax == Syntax::Posix {
+            return None;
+        }
+        let digits = self.pattern.get(self.at..)?.strip_prefix(b"\\u")?;
+        let count = digits
+            .iter()
+            .take(8)
+            .take_while(|b| b.is_ascii_hexdigit())
+            .count();
+        let text = std::str::from_utf8(&digits[..count]).ok()?;
+        let c = char::from_u32(u32::from_str_radix(text, 16).ok()?)?;
+        if self.cs == Charset::Bytes && !c.is_ascii() {
+            return None;
+        }
+        self.at += 2 + count;
+        Some(Char::Code(c as u32))
     }
 
     /// Joins bytes given by number to the character that they spell, if they do.

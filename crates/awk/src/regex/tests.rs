@@ -1,0 +1,335 @@
+//! The expectations are gawk's answers, one table per corner of the syntax.
+
+use super::*;
+
+/// `match()` as AWK gives it: 1-based start and length.
+fn found(pattern: &str, hay: &str) -> Option<(usize, usize)> {
+    let regex = Regex::new(pattern.as_bytes(), Charset::Utf8, false).unwrap();
+    let hit = regex.find_at(hay.as_bytes(), 0);
+    assert_eq!(
+        hit.is_some(),
+        regex.is_match(hay.as_bytes()),
+        "{pattern} on {hay}"
+    );
+    hit.map(|(start, end)| (start + 1, end - start))
+}
+
+#[test]
+fn signs_without_an_operand_stand_for_themselves() {
+    for (pattern, hay, expected) in [
+        ("*a", "*a", Some((1, 2))),
+        ("+a", "+a", Some((1, 2))),
+        ("a|*b", "b", None),
+        ("a|*b", "*b", Some((1, 2))),
+        ("(*b)", "*b", Some((1, 2))),
+        ("^*b", "*b", Some((1, 2))),
+        ("^*b", "b", None),
+        ("a**", "aaa", Some((1, 3))),
+        ("a+*", "aaa", Some((1, 3))),
+        ("{1}", "{1}", Some((1, 3))),
+        ("^{1}", "{1}", Some((1, 3))),
+        ("(^*a)", "*a", Some((1, 2))),
+        (r"\>*b", "a*b", Some((2, 2))),
+        (")", ")", Some((1, 1))),
+        ("a)", "a)", Some((1, 2))),
+    ] {
+        assert_eq!(found(pattern, hay), expected, "{pattern} on {hay}");
+    }
+}
+
+#[test]
+fn intervals_are_gawks() {
+    for (pattern, hay, expected) in [
+        ("a{2}{3}", "aaaaaaa", Some((1, 6))),
+        ("a{", "a{", Some((1, 2))),
+        ("a{x", "a{x", Some((1, 3))),
+        ("a{,2}", "aaa", Some((1, 2))),
+        ("a{,}", "aaa", Some((1, 3))),
+        ("a{1,2", "a{1,2", Some((1, 5))),
+        ("a{0}", "a", Some((1, 0))),
+        ("a{0,0}b", "ab", Some((2, 1))),
+        ("a{1}{", "a{", Some((1, 2))),
+        (r"a\{1}", "a{1}", Some((1, 4))),
+        ("a{2,3}{2}", "aaaaa", Some((1, 5))),
+        ("a{32767}", "a", None),
+    ] {
+        assert_eq!(found(pattern, hay), expected, "{pattern} on {hay}");
+    }
+}
+
+#[test]
+fn brackets_are_posix_with_awks_escapes() {
+    for (pattern, hay, expected) in [
+        ("[]a]", "]", Some((1, 1))),
+        ("[^]a]", "]b", Some((2, 1))),
+        ("[a-]", "-", Some((1, 1))),
+        (r"[a\]b]", "b]", Some((1, 1))),
+        ("[[:alpha:][:digit:]]", "1", Some((1, 1))),
+        ("[:alpha:]", "a", Some((1, 1))),
+        ("[[=a=]]", "a", Some((1, 1))),
+        ("[[.-.]]", "-", Some((1, 1))),
+        ("[a[.-.]z]", "-", Some((1, 1))),
+        ("[[.a.]-c]", "b", Some((1, 1))),
+        ("[--a]", ".", Some((1, 1))),
+        (r"[\/]", "/", Some((1, 1))),
+        (r"[\w]", "w", Some((1, 1))),
+        (r"[\w]", "a", None),
+        (r"[a\-z]", "b", None),
+        (r"[a\n]", "\n", Some((1, 1))),
+        (r"[\b]", "\x08", Some((1, 1))),
+        (r"[\135]", "]", Some((1, 1))),
+        (r"[a-\x63]", "b", Some((1, 1))),
+        ("[[:alpha:]-]", "-", Some((1, 1))),
+        ("[[a]", "[", Some((1, 1))),
+        (r"[\[:alpha:]]", "a]", Some((1, 2))),
+        ("[a-é]", "b", Some((1, 1))),
+        ("[^\n]", "é", Some((1, 2))),
+    ] {
+        assert_eq!(found(pattern, hay), expected, "{pattern} on {hay}");
+    }
+}
+
+#[test]
+fn escapes_and_anchors_are_gawks() {
+    for (pattern, hay, expected) in [
+        (r"\52", "aa*", Some((3, 1))),
+        (r"a\x2a", "aa*", Some((2, 2))),
+        (r"\x414", "A4", Some((1, 2))),
+        (r"\x", "x", Some((1, 1))),
+        (r"\8", "8", Some((1, 1))),
+        (r"\018", "\x018", Some((1, 2))),
+        (r"\303\251*", "éé", Some((1, 4))),
+        (r"\q", "q", Some((1, 1))),
+        (r"\y", "ab cd", Some((1, 0))),
+        (r"\Bb", "ab", Some((2, 1))),
+        (r"\<b", "a b", Some((3, 1))),
+        (r"\yé", "aé", None),
+        (r"\w+", "  ab_1 ", Some((3, 4))),
+        (r"\s", "a b", Some((2, 1))),
+        (r"a\'", "a", Some((1, 1))),
+        ("x*^b", "b", Some((1, 1))),
+        ("b$x*", "b", Some((1, 1))),
+        ("a^b", "a^b", None),
+        ("a|^b", "cb", None),
+        ("()", "a", Some((1, 0))),
+        ("a||b", "b", Some((1, 1))),
+        ("(|a)b", "ab", Some((1, 2))),
+        ("a.c", "a\nc", Some((1, 3))),
+        ("^b", "a\nb", None),
+        ("(a|ab)(c|bcd)(d*)", "abcd", Some((1, 4))),
+        ("[[:upper:]]+", "aÉÀb", Some((2, 4))),
+    ] {
+        assert_eq!(found(pattern, hay), expected, "{pattern} on {hay}");
+    }
+}
+
+#[test]
+fn invalid_bytes_match_no_character() {
+    let find = |pattern: &[u8], hay: &[u8]| {
+        Regex::new(pattern, Charset::Utf8, false)
+            .unwrap()
+            .find_at(hay, 0)
+    };
+    assert_eq!(find(b"a.b", b"a\xffb"), None);
+    assert_eq!(find(b"[^a]", b"a\xffb"), Some((2, 3)));
+    assert_eq!(find(b"\\xff", b"a\xffb"), Some((1, 2)));
+    assert_eq!(find(b"a\0b", b"xa\0b"), Some((1, 4)));
+    let bytes = Regex::new(b"a.b", Charset::Bytes, false).unwrap();
+    assert_eq!(bytes.find_at(b"a\xffb", 0), Some((0, 3)));
+}
+
+#[test]
+fn bad_patterns_say_what_and_where() {
+    for (pattern, offset, what) in [
+        ("(", 0, "unmatched ("),
+        ("a(b(c)", 1, "unmatched ("),
+        ("x[", 1, "unmatched ["),
+        ("[a", 0, "unmatched ["),
+        ("[]", 0, "unmatched ["),
+        ("[a\\", 0, "unmatched ["),
+        ("[[:alpha:", 1, "unmatched [:"),
+        ("a\\", 1, "trailing backslash"),
+        ("a{2,1}", 1, "invalid content of {}"),
+        ("a{32768}", 1, "repetition count"),
+        ("a{}", 1, "invalid content of {}"),
+        ("a{99999999999999999999}", 1, "repetition count"),
+        ("[z-a]", 1, "invalid range end"),
+        ("[a-c-e]", 1, "invalid range end"),
+        ("[[:alpha:]-z]", 1, "invalid range end"),
+        ("[a-[:digit:]]", 1, "invalid range end"),
+        ("[[:foo:]]", 1, "invalid character class name [:foo:]"),
+        ("[[.hyphen.]]", 1, "invalid collation character"),
+    ] {
+        let error = Regex::new(pattern.as_bytes(), Charset::Utf8, false).unwrap_err();
+        assert!(
+            error.offset == offset && error.what.starts_with(what),
+            "{pattern}: {error}"
+        );
+    }
+}
+
+#[test]
+fn huge_patterns_are_refused_not_built() {
+    for pattern in [
+        "(a{1000}){1000}".to_string(),
+        "((a{1000}){1000}){1000}".into(),
+        "(".repeat(100_000),
+        {
+            let mut p = "a".to_string();
+            for _ in 0..1000 {
+                p.push_str("{2}");
+            }
+            p
+        },
+    ] {
+        assert!(Regex::new(pattern.as_bytes(), Charset::Utf8, false).is_err());
+    }
+    let nested = format!("{}a{}", "(".repeat(200), ")".repeat(200));
+    assert_eq!(found(&nested, "ba"), Some((2, 1)));
+    // Exponential for a backtracking engine.
+    let hay = "a".repeat(5000);
+    assert_eq!(found("(a*)*(a*)*(a*)*b", &hay), None);
+    assert_eq!(found("(a|aa)*", &hay), Some((1, 5000)));
+}
+
+#[test]
+fn case_is_ignored_on_request() {
+    let find = |pattern: &str, hay: &str| {
+        Regex::new(pattern.as_bytes(), Charset::Utf8, true)
+            .unwrap()
+            .find_at(hay.as_bytes(), 0)
+    };
+    assert_eq!(find("abc", "xABC"), Some((1, 4)));
+    assert_eq!(find("é", "É"), Some((0, 2)));
+    assert_eq!(find("[^A]", "ab"), Some((1, 2)));
+    assert_eq!(find("[a-b]+", "ABC"), Some((0, 2)));
+}
+
+#[test]
+fn searches_go_on_from_a_position() {
+    let regex = |p: &str| Regex::new(p.as_bytes(), Charset::Utf8, false).unwrap();
+    assert_eq!(regex("^a").find_at(b"aa", 1), None);
+    assert_eq!(regex("^[ab]").find_at(b"aa", 1), None);
+    assert_eq!(regex("a*").find_at(b"baa", 1), Some((1, 3)));
+    assert_eq!(regex(r"\<[ab]").find_at(b"aa", 1), None);
+    assert_eq!(regex("a$").find_at(b"aa", 2), None);
+    assert_eq!(regex("").find_at(b"aa", 2), Some((2, 2)));
+}
+
+#[test]
+fn partial_matches_say_whether_they_may_grow() {
+    let partial = |p: &str, hay: &str| {
+        let regex = Regex::new(p.as_bytes(), Charset::Utf8, false).unwrap();
+        regex
+            .find_partial(hay.as_bytes(), 0)
+            .map(|m| (m.start, m.end, m.settled))
+    };
+    assert_eq!(partial("x+", "axx"), Some((1, 3, false)));
+    assert_eq!(partial("x+", "axxb"), Some((1, 3, true)));
+    assert_eq!(partial("x|xy*z", "axyy"), Some((1, 2, false)));
+    assert_eq!(partial("x|xy*z", "axyya"), Some((1, 2, true)));
+    assert_eq!(partial("x$", "ax"), Some((1, 2, false)));
+    assert_eq!(partial("xx", "axx"), Some((1, 3, true)));
+    assert_eq!(partial("x*", "abc"), None);
+    assert_eq!(partial("a.*b|x", "a..x"), Some((3, 4, false)));
+    assert_eq!(partial("a[^c]*b|x", "a.cx"), Some((3, 4, true)));
+    assert_eq!(partial("abcd|bc?", "zabc"), Some((2, 4, false)));
+}
+
+/// The places of a match's groups, 1-based start and length, `-` for a group that took no part.
+fn places(pattern: &str, hay: &str) -> String {
+    let regex = Regex::new(pattern.as_bytes(), Charset::Utf8, false).unwrap();
+    let mut places = Places::new();
+    if !regex.captures_at(hay.as_bytes(), 0, &mut places) {
+        return "no".to_string();
+    }
+    let shown: Vec<String> = places
+        .iter()
+        .map(|place| {
+            place.map_or("-".to_string(), |(start, end)| {
+                format!("{},{}", start + 1, end - start)
+            })
+        })
+        .collect();
+    shown.join(" ")
+}
+
+#[test]
+fn groups_lie_where_gawk_finds_them() {
+    for (pattern, hay, expected) in [
+        ("(a|ab)(c|bcd)(d*)", "abcd", "1,4 1,1 2,3 5,0"),
+        ("(a*)*b", "aaab", "1,4 1,3"),
+        ("(a*)+", "", "1,0 1,0"),
+        ("((a)|(b))*", "ab", "1,2 2,1 1,1 2,1"),
+        ("(ab|(a)b)+", "abab", "1,4 3,2 -"),
+        ("(a){0}(b)", "ab", "2,1 - 2,1"),
+        ("(()|a)+", "abc", "1,1 1,1 1,0"),
+        ("(()|a)*b", "aab", "1,3 2,1 1,0"),
+        ("(a*)(ab)*(b*)", "ab", "1,2 1,1 - 2,1"),
+        ("(x|xy|xyz)(z|yz|)(.*)", "xyz", "1,3 1,1 2,2 4,0"),
+        ("(a{1,2}){2}", "aaaa", "1,4 3,2"),
+        ("(a{1,2})*", "aaaaa", "1,5 5,1"),
+        ("((a)|(b)|(c)){2,3}", "abcabc", "1,3 3,1 1,1 2,1 3,1"),
+        (r"(\y){,3}", "abb", "1,0 -"),
+        ("((b)?){,3}", "bac", "1,1 2,0 1,1"),
+        ("((b)?)*", "bac", "1,1 1,1 1,1"),
+        ("((|a)(a){0,2}é)*", "aaéca", "1,4 1,4 1,1 2,1"),
+        ("(((b){,3}){2,}){,3}", "bx", "1,1 2,0 2,0 1,1"),
+        ("(foo)|(bar)", "xbar", "2,3 - 2,3"),
+        ("^(a+)$", "aaa", "1,3 1,3"),
+        ("(a)(b)?", "xac", "2,1 2,1 -"),
+    ] {
+        assert_eq!(places(pattern, hay), expected, "{pattern} on {hay}");
+    }
+}
+
+#[test]
+fn groups_of_long_matches_are_found_in_little_memory() {
+    let hay = format!("{}:{}", "ab".repeat(400_000), "c".repeat(300_000));
+    assert_eq!(
+        places("((a)|(b))*:(c*)(c)", &hay),
+        "1,1100001 800000,1 799999,1 800000,1 800002,299999 1100001,1"
+    );
+}
+
+#[test]
+fn one_pattern_serves_with_and_without_case() {
+    let regex = Regex::new("é(b+)x".as_bytes(), Charset::Utf8, false).unwrap();
+    let hay = "ÉbBX".as_bytes();
+    assert!(!regex.is_match(hay));
+    assert_eq!(regex.insensitive().find_at(hay, 0), Some((0, 5)));
+    let mut places = Places::new();
+    assert!(regex.insensitive().captures_at(hay, 0, &mut places));
+    assert_eq!(places, [Some((0, 5)), Some((2, 4))]);
+    let bytes = Regex::new(b"\\xe9a", Charset::Bytes, false).unwrap();
+    assert!(bytes.insensitive().is_match(b"\xe9A"));
+    assert!(!bytes.insensitive().is_match(b"\xc9A"));
+}
+
+#[test]
+fn each_syntax_has_its_operators() {
+    let find = |syntax, pattern: &str, hay: &str| {
+        let options = Options {
+            syntax,
+            ..Options::new(Charset::Utf8)
+        };
+        Regex::compile(pattern.as_bytes(), options).map(|r| r.find_at(hay.as_bytes(), 0))
+    };
+    for syntax in [Syntax::Posix, Syntax::Traditional] {
+        assert_eq!(find(syntax, r"\s", "a s"), Ok(Some((2, 3))));
+        assert_eq!(find(syntax, r"\<a", "<a"), Ok(Some((0, 2))));
+        assert_eq!(find(syntax, r"\'", "'"), Ok(Some((0, 1))));
+        assert_eq!(find(syntax, "a{2}", "caaa"), Ok(Some((1, 3))));
+        assert_eq!(find(syntax, "a{x", "a{x"), Ok(Some((0, 3))));
+    }
+    assert_eq!(find(Syntax::Traditional, r"\x41", "A"), Ok(Some((0, 1))));
+    assert_eq!(find(Syntax::Posix, r"\x41", "A"), Ok(None));
+    assert_eq!(find(Syntax::Gawk, r"\u00e9", "xé"), Ok(Some((1, 3))));
+    for pattern in ["*a", "(*a)", "a|*b", "^*", "{1}", "$*"] {
+        let error = find(Syntax::Posix, pattern, "").unwrap_err();
+        assert_eq!(
+            error.what, "invalid preceding regular expression",
+            "{pattern}"
+        );
+    }
+}
