@@ -70,11 +70,11 @@ fn run(args: Args) -> Result<i32> {
     if args.dumps.contains(&Dump::Tokens) {
         print!(
             "{}",
-            awk_syntax::parse::dump_tokens(&sources, 0, (sources.len() - 1) as u32)
+            awk_syntax::parse::dump_tokens(&sources, awk_syntax::Dialect::Gawk)
         );
     }
     let (heap, heap_name) = open_heap(&args)?;
-    let loaded = awk::load(sources, &heap, charset())?;
+    let loaded = awk::load(sources, &heap, awk::Language::new(charset()))?;
     for warning in &loaded.warnings {
         eprintln!("pmawk: {warning}");
     }
@@ -91,6 +91,7 @@ fn run(args: Args) -> Result<i32> {
     }
     let stdout = std::io::stdout();
     let setup = Setup {
+        command_line: std::env::args_os().map(OsStringExt::into_vec).collect(),
         argv0: std::env::args_os()
             .next()
             .map_or_else(|| b"pmawk".to_vec(), name_of_program),

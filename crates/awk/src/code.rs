@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use awk_syntax::Dialect;
 use awk_syntax::ast::{ArithOp, CompareOp};
 use awk_syntax::names::{Builtin, Library, Origin, Special};
 use awk_syntax::span::Span;
@@ -357,8 +358,8 @@ pub struct Code {
     pub consts: Vec<Value>,
     /// Constant regular expressions.
     pub regexes: Vec<Rc<Regex>>,
-    /// Constant separators of `split`.
-    pub splitters: Vec<Rc<Splitter>>,
+    /// Constant separators of `split`, and the values that they were made of.
+    pub splitters: Vec<(Rc<Splitter>, Value)>,
     /// Constant formats.
     pub formats: Vec<Rc<Format>>,
     /// Names of the global variables by number.
@@ -377,18 +378,23 @@ pub struct Code {
     pub begin_file: Option<u32>,
     /// See `begin_file`.
     pub end_file: Option<u32>,
-    /// Which special arrays occur, by number.
-    special_arrays: u64,
+    /// Which special variables occur, by number.
+    specials: u64,
     /// Functions by name, for calls by name.
     pub function_numbers: HashMap<String, u32>,
+    /// The language of the program.
+    pub dialect: Dialect,
     /// Libraries that the program loaded.
     pub libraries: Vec<Library>,
 }
 
 impl Code {
-    /// Notes that a special array occurs.
+    /// Notes that a special variable occurs.
     pub fn use_special(&mut self, s: Special) {
-        self.special_arrays |= 1 << s as u32;
+        self.specials |= match s {
+            Special::SYMTAB => u64::MAX, // by name any may be reached
+            s => 1 << s as u32,
+        };
     }
 
     /// Whether a function of the language can be called.
@@ -399,10 +405,10 @@ impl Code {
         }
     }
 
-    /// Whether a special array occurs.
+    /// Whether a special variable occurs.
     #[inline]
     pub fn uses(&self, s: Special) -> bool {
-        self.special_arrays & (1 << s as u32) != 0
+        self.specials & (1 << s as u32) != 0
     }
 
     /// One instruction per line (`--dump=code`).

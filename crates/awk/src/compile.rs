@@ -13,8 +13,7 @@ use awk_syntax::names::Special;
 use awk_syntax::{Diagnostics, Kind, Resolved, Span};
 
 use crate::code::*;
-use crate::regex::Regex;
-use crate::text::Charset;
+use crate::regex::{Options, Regex};
 use crate::value::Value;
 
 mod builtins;
@@ -24,10 +23,10 @@ mod lvalues;
 mod statements;
 
 /// Compiles a program. Errors (a malformed regular expression) go to `diagnostics`; the code is then not to be run.
-pub fn compile(program: &Resolved, charset: Charset, diagnostics: &mut Diagnostics) -> Code {
+pub fn compile(program: &Resolved, options: Options, diagnostics: &mut Diagnostics) -> Code {
     let mut c = Compiler {
         program,
-        charset,
+        options,
         diagnostics,
         code: Code::default(),
         labels: Vec::new(),
@@ -64,7 +63,7 @@ enum Target<'a> {
 
 struct Compiler<'a> {
     program: &'a Resolved,
-    charset: Charset,
+    options: Options,
     diagnostics: &'a mut Diagnostics,
     code: Code,
     labels: Vec<u32>,
@@ -131,7 +130,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn regex(&mut self, text: &[u8], span: Span) -> u32 {
-        match Regex::new(text, self.charset, false) {
+        match Regex::compile(text, self.options) {
             Ok(regex) => self.code.regexes.push(Rc::new(regex)),
             Err(error) => {
                 let shown = String::from_utf8_lossy(text);
@@ -189,6 +188,7 @@ impl<'a> Compiler<'a> {
         self.emit(Op::Halt);
         self.code.begin_file = self.block(|pattern| matches!(pattern, Pattern::BeginFile));
         self.code.end_file = self.block(|pattern| matches!(pattern, Pattern::EndFile));
+        self.code.dialect = program.dialect;
         self.code.libraries = program.libraries.clone();
         for (number, f) in program.functions.iter().enumerate() {
             self.inside = Some(number as u32);
@@ -197,7 +197,9 @@ impl<'a> Compiler<'a> {
             self.emit(Op::Uninit);
             self.emit(Op::Return);
             let name = program.names.text(f.function.name).to_string();
-            self.code.function_numbers.insert(name.clone(), number as u32);
+            self.code
+                .function_numbers
+                .insert(name.clone(), number as u32);
             self.code.functions.push(FunctionCode {
                 name,
                 entry,
@@ -207,10 +209,7 @@ impl<'a> Compiler<'a> {
                     .iter()
                     .map(|(name, _)| program.names.text(*name).to_string())
                     .collect(),
-                has_arrays: f
-                    .param_kinds
-                    .iter()
-                    .any(|k| *k != Kind::Scalar),
+                has_arrays: f.param_kinds.iter().any(|k| *k != Kind::Scalar),
             });
         }
     }
@@ -218,7 +217,11 @@ impl<'a> Compiler<'a> {
     /// The rules with a pattern as code that the machine calls; its first instruction.
     fn block(&mut self, is_meant: fn(&Pattern) -> bool) -> Option<u32> {
         let program = self.program;
-        let mut rules = program.rules.iter().filter(|r| is_meant(&r.pattern)).peekable();
+        let mut rules = program
+            .rules
+            .iter()
+            .filter(|r| is_meant(&r.pattern))
+            .peekable();
         rules.peek()?;
         let entry = self.code.ops.len() as u32;
         for rule in rules {

@@ -41,6 +41,8 @@ pub enum Reason {
     Operand(String),
     /// See [`Error::BrokenPipe`].
     BrokenPipe,
+    /// `exit` where the machine runs code in the middle of an instruction: no error.
+    Exit,
 }
 
 impl Fatal {
@@ -62,6 +64,12 @@ impl Fatal {
         Fatal(Box::new(Reason::BrokenPipe))
     }
 
+    /// See [`Reason::Exit`].
+    #[cold]
+    pub fn exit() -> Fatal {
+        Fatal(Box::new(Reason::Exit))
+    }
+
     /// What happened.
     pub fn reason(&self) -> &Reason {
         &self.0
@@ -73,6 +81,7 @@ impl fmt::Display for Fatal {
         match self.reason() {
             Reason::Message(message) | Reason::Operand(message) => f.write_str(message),
             Reason::BrokenPipe => f.write_str("standard output was closed by its reader"),
+            Reason::Exit => f.write_str("exit"),
         }
     }
 }

@@ -4,20 +4,48 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
+use std::path::PathBuf;
 
 use awk_syntax::names::Special;
-use awk_syntax::{Diagnostics, Kind, Resolved, Severity, Sources};
+use awk_syntax::{Diagnostic, Diagnostics, Kind, Resolved, Severity, Sources};
 use heap::{Durability, Heap};
 
-use crate::code::{Arr, Code};
+use crate::code::Code;
 use crate::compile::compile;
 use crate::error::{Error, Fatal, Reason};
+use crate::regex::{self, Syntax};
 use crate::settings::Settings;
-use crate::store::{Store, stored_function};
+use crate::store::Store;
 use crate::streams::Streams;
+use crate::surroundings::Surroundings;
 use crate::text::Charset;
 use crate::value::Value;
 use crate::vm::{Input, NamedVariable, Phase, Vm};
+
+/// How a program is read.
+#[derive(Clone, Debug)]
+pub struct Language {
+    /// What a character is.
+    pub charset: Charset,
+    /// Its dialect, and the libraries loaded from outside it.
+    pub reading: awk_syntax::Options,
+    /// How its regular expressions are read.
+    pub syntax: Syntax,
+    /// Where `@include` looks for files.
+    pub include_path: Vec<PathBuf>,
+}
+
+impl Language {
+    /// gawk's language.
+    pub fn new(charset: Charset) -> Language {
+        Language {
+            charset,
+            reading: awk_syntax::Options::default(),
+            syntax: Syntax::Gawk,
+            include_path: Vec::new(),
+        }
+    }
+}
 
 /// A program that is ready to run.
 pub struct Loaded {
@@ -27,26 +55,17 @@ pub struct Loaded {
     pub code: Code,
     /// What should be told to the user, one rendered line each.
     pub warnings: Vec<String>,
-    charset: Charset,
+    language: Language,
 }
 
 /// Reads, resolves and compiles a program. Functions that it calls but does not define come from `heap`.
 ///
 /// # Errors
 /// [`Error::Syntax`] with all messages; damage of the heap.
-pub fn load(sources: Sources, heap: &Heap, charset: Charset) -> Result<Loaded, Error> {
-    let mut trouble = None;
-    let mut lookup = |name: &str| {
-        if !heap.is_persistent() {
-            return None;
-        }
-        stored_function(heap, name).unwrap_or_else(|error| {
-            trouble = Some(error);
-            None
-        })
-    };
-    let (result, diagnostics) = awk_syntax::load(sources, &mut lookup);
-    if let Some(error) = trouble {
+pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded, Error> {
+    let mut world = Surroundings::new(heap, &sources, language.include_path.clone());
+    let (result, diagnostics) = awk_syntax::load(sources, &language.reading, &mut world);
+    if let Some(error) = world.trouble {
         return Err(error.into());
     }
     let resolved = match result {
@@ -55,7 +74,12 @@ pub fn load(sources: Sources, heap: &Heap, charset: Charset) -> Result<Loaded, E
     };
     let mut warnings = rendered(&diagnostics, &resolved.sources, true);
     let mut diagnostics = Diagnostics::default();
-    let code = compile(&resolved, charset, &mut diagnostics);
+    let options = regex::Options {
+        charset: language.charset,
+        syntax: language.syntax,
+        ignore_case: false,
+    };
+    let code = compile(&resolved, options, &mut diagnostics);
     if diagnostics.has_errors() {
         return Err(refusal(&diagnostics, &resolved.sources));
     }
@@ -64,14 +88,16 @@ pub fn load(sources: Sources, heap: &Heap, charset: Charset) -> Result<Loaded, E
         resolved,
         code,
         warnings,
-        charset,
+        language,
     })
 }
 
 /// One line for each warning, or for each error and misuse.
 fn rendered(diagnostics: &Diagnostics, sources: &Sources, warnings: bool) -> Vec<String> {
-    let wanted = |severity: Severity| (severity == Severity::Warning) == warnings;
-    let list = diagnostics.list().iter().filter(|d| wanted(d.severity));
+    // What only lint has to say waits for the option that asks for it.
+    let wanted =
+        |d: &&Diagnostic| (d.severity == Severity::Warning) == warnings && d.lint.is_none();
+    let list = diagnostics.list().iter().filter(wanted);
     list.map(|d| d.render(sources)).collect()
 }
 
@@ -87,6 +113,8 @@ fn refusal(diagnostics: &Diagnostics, sources: &Sources) -> Error {
 
 /// What a run gets from the outside.
 pub struct Setup {
+    /// All words of the command line, for PROCINFO.
+    pub command_line: Vec<Vec<u8>>,
     /// ARGV[0].
     pub argv0: Vec<u8>,
     /// ARGV from 1 on.
@@ -122,7 +150,8 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     }
     let mut argv = vec![setup.argv0];
     argv.extend(setup.operands);
-    let mut settings = Settings::new(loaded.charset);
+    let mut settings = Settings::new(loaded.language.charset);
+    settings.syntax = loaded.language.syntax;
     let argc = Value::Num(argv.len() as f64);
     settings
         .set(Special::ARGC, argc)
@@ -132,7 +161,17 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         command_line_names(&loaded.resolved),
         setup.warn,
     );
-    let mut vm = Vm::new(&loaded.code, store, globals, settings, streams, input);
+    let mut vm = Vm::new(
+        &loaded.code,
+        &loaded.resolved,
+        store,
+        globals,
+        settings,
+        streams,
+        input,
+    );
+    vm.durability = durability;
+    vm.command_line = setup.command_line;
     let prepared = prepare(
         &mut vm,
         &argv[0],
@@ -149,9 +188,11 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     // What was printed before an error is still printed.
     let closed = vm.streams.close_all();
     result?;
-    closed.map_err(|error| match Fatal::from(error).reason() {
+    let closed = closed.map_err(Fatal::from);
+    closed.map_err(|fatal| match fatal.reason() {
         Reason::BrokenPipe => Error::BrokenPipe,
         Reason::Message(message) | Reason::Operand(message) => Error::Run(message.clone()),
+        Reason::Exit => Error::Run(fatal.to_string()),
     })?;
     let others = std::mem::take(&mut vm.input.others);
     vm.store
@@ -170,15 +211,7 @@ fn prepare(
     assigns: &[Vec<u8>],
     environ: &[(Vec<u8>, Vec<u8>)],
 ) -> Result<(), Fatal> {
-    if vm.code.uses_environ {
-        for (name, text) in environ {
-            vm.set_outer(Arr::ENVIRON, name, text)?;
-        }
-    }
-    if vm.code.uses_argv {
-        vm.set_outer(Arr::ARGV, b"0", argv0)?;
-        vm.operands_to_argv()?;
-    }
+    vm.fill_special_arrays(argv0, environ)?;
     if let Some(separator) = field_separator {
         vm.assign_named(b"FS", &separator)?;
     }
@@ -200,7 +233,7 @@ fn command_line_names(program: &Resolved) -> HashMap<Vec<u8>, NamedVariable> {
     let mut names = HashMap::new();
     for (at, global) in program.globals.iter().enumerate() {
         let meaning = if global.kind == Kind::Array {
-            NamedVariable::NoScalar
+            NamedVariable::Array(at as u32)
         } else {
             NamedVariable::Global(at as u32)
         };
@@ -209,16 +242,14 @@ fn command_line_names(program: &Resolved) -> HashMap<Vec<u8>, NamedVariable> {
     for f in &program.functions {
         names.insert(
             program.names.text(f.function.name).as_bytes().to_vec(),
-            NamedVariable::NoScalar,
+            NamedVariable::Function,
         );
     }
     for special in Special::ALL {
-        let meaning = if special.is_array() {
-            NamedVariable::NoScalar
-        } else {
-            NamedVariable::Special(special)
-        };
-        names.insert(special.name().as_bytes().to_vec(), meaning);
+        if program.dialect.special(special.name()).is_some() {
+            let meaning = NamedVariable::Special(special);
+            names.insert(special.name().as_bytes().to_vec(), meaning);
+        }
     }
     names
 }
@@ -228,7 +259,8 @@ fn with_position(vm: &Vm<'_>, program: &Resolved, fatal: &Fatal) -> Error {
     let message = match fatal.reason() {
         Reason::BrokenPipe => return Error::BrokenPipe,
         Reason::Operand(message) => return Error::Run(message.clone()),
-        Reason::Message(message) => message,
+        Reason::Message(message) => message.clone(),
+        Reason::Exit => fatal.to_string(),
     };
     let place = vm
         .code

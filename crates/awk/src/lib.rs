@@ -16,9 +16,12 @@ pub mod regex;
 pub mod settings;
 pub mod store;
 pub mod streams;
+mod surroundings;
 pub mod text;
+pub mod time;
 pub mod value;
 pub mod vm;
 
 pub use error::{Error, system_reason};
-pub use interp::{Loaded, Setup, load, run};
+pub use interp::{Language, Loaded, Setup, load, run};
+pub use surroundings::find_source;

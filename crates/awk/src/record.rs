@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::error::{Fatal, Step};
+use crate::fields::csv::{self, Source};
 use crate::fields::{SplitState, Splitter};
 use crate::records::RecordReader;
 use crate::settings::Settings;
@@ -50,6 +51,10 @@ pub struct Record {
     range: Range<usize>,
     own: Vec<u8>,
     spans: Vec<(u32, u32)>,
+    /// Fields are comma-separated values; `unquoted` holds them if quotes had to be taken out.
+    pub csv: bool,
+    unquoted: Vec<u8>,
+    spans_in: Source,
     state: SplitState,
     splitter: Rc<Splitter>,
     paragraph: bool,
@@ -69,6 +74,9 @@ impl Record {
             range: 0..0,
             own: Vec::new(),
             spans: Vec::new(),
+            csv: false,
+            unquoted: Vec::new(),
+            spans_in: Source::Record,
             state: SplitState::default(),
             splitter: Rc::new(Splitter::Blanks),
             paragraph: false,
@@ -88,6 +96,15 @@ impl Record {
         }
     }
 
+    /// The bytes that `spans` are places in.
+    #[inline]
+    fn fields_text(&self) -> &[u8] {
+        match self.spans_in {
+            Source::Record => self.text(),
+            Source::Text => &self.unquoted,
+        }
+    }
+
     /// Takes over the record that the main reader has just given.
     #[inline]
     pub fn set_read(&mut self, range: Range<usize>, settings: &Settings) -> Step<()> {
@@ -101,7 +118,9 @@ impl Record {
     pub fn set_whole(&mut self, value: Value, text: &[u8], settings: &Settings) -> Step<()> {
         self.set_text(text, settings)?;
         self.whole = match value {
-            Value::Num(_) | Value::Uninit => Whole::Value(value),
+            Value::Num(_) | Value::Bool(_) | Value::Uninit | Value::Unassigned => {
+                Whole::Value(value)
+            }
             v if v.maybe_num() => Whole::Input,
             _ => Whole::Str,
         };
@@ -127,6 +146,7 @@ impl Record {
         }
         self.spans.clear();
         self.state = SplitState::default();
+        self.spans_in = Source::Record;
         self.edited = false;
         self.stale = false;
         self.whole = Whole::Input;
@@ -169,6 +189,12 @@ impl Record {
                 Some(reader) if self.in_reader => &reader.buffer()[self.range.clone()],
                 _ => self.own.as_slice(),
             };
+            if self.csv {
+                if self.spans.is_empty() {
+                    self.spans_in = csv::split(text, &mut self.spans, &mut self.unquoted);
+                }
+                return;
+            }
             self.splitter.split_some(
                 self.charset,
                 text,
@@ -198,7 +224,7 @@ impl Record {
         }
         self.split_to(n);
         match self.spans.get(n - 1) {
-            Some(&(start, end)) => Field::Text(&self.text()[start as usize..end as usize]),
+            Some(&(start, end)) => Field::Text(&self.fields_text()[start as usize..end as usize]),
             None => Field::Missing,
         }
     }
@@ -259,11 +285,11 @@ impl Record {
         self.split_all();
         let mut values = std::mem::take(&mut self.values);
         values.clear();
-        let text = self.text();
+        let text = self.fields_text();
         values.extend(
             self.spans
                 .iter()
-                .map(|&(start, end)| Value::text(&text[start as usize..end as usize], true)),
+                .map(|&(start, end)| Value::input(&text[start as usize..end as usize])),
         );
         self.values = values;
         self.edited = true;
@@ -278,7 +304,7 @@ impl Record {
         }
         self.edit();
         if n > self.values.len() {
-            self.values.resize(n, Value::text(b"", true));
+            self.values.resize(n, Value::missing());
         }
         self.values[n - 1] = value;
         self.stale = true;

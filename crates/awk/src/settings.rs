@@ -7,9 +7,10 @@ use std::rc::Rc;
 use awk_syntax::names::Special;
 
 use crate::error::{Fatal, Step};
-use crate::fields::Splitter;
+use crate::fields::{Splitter, Widths};
 use crate::format::Format;
 use crate::records::Separator;
+use crate::regex::{Options, Regex, Syntax};
 use crate::text::Charset;
 use crate::value::Value;
 
@@ -35,20 +36,32 @@ pub struct Settings {
     pub convfmt: Rc<Format>,
     /// OFMT, parsed.
     pub ofmt: Rc<Format>,
-    /// FS, for the next record.
+    /// How regular expressions are read.
+    pub syntax: Syntax,
+    /// What cuts the next record: FS, FPAT or FIELDWIDTHS, whichever was assigned last.
     pub splitter: Rc<Splitter>,
+    /// Which of them that is, for `PROCINFO["FS"]`.
+    pub cut_by: Special,
+    /// FS, for `split`.
+    pub fs: Rc<Splitter>,
+    /// `--csv`: records are lines of comma-separated values, and FS, FPAT and FIELDWIDTHS have no meaning.
+    pub csv: bool,
+    /// IGNORECASE
+    pub ignore_case: bool,
+    /// Number of the current file among the operands.
+    pub argind: f64,
     /// RS.
     pub separator: Rc<Separator>,
     /// `RS = ""`: newlines separate fields too.
     pub paragraph: bool,
     /// The values as assigned, by number of the special variable.
-    values: [Value; 16],
+    values: [Value; Special::ALL.len()],
 }
 
 impl Settings {
     /// All at their initial values (POSIX awk, "Variables and Special Variables").
     pub fn new(charset: Charset) -> Settings {
-        let mut values = [const { Value::Uninit }; 16];
+        let mut values = [const { Value::Uninit }; Special::ALL.len()];
         let mut set = |s: Special, text: &[u8]| values[s as usize] = Value::text(text, false);
         set(Special::FS, b" ");
         set(Special::OFS, b" ");
@@ -58,7 +71,21 @@ impl Settings {
         set(Special::CONVFMT, b"%.6g");
         set(Special::OFMT, b"%.6g");
         set(Special::FILENAME, b"");
-        values[Special::ARGC as usize] = Value::Num(0.0);
+        set(Special::FPAT, b"[^[:space:]]+");
+        set(Special::FIELDWIDTHS, b"");
+        set(Special::ERRNO, b"");
+        set(Special::RT, b"");
+        set(Special::TEXTDOMAIN, b"messages");
+        set(Special::ROUNDMODE, b"N");
+        for s in [
+            Special::ARGC,
+            Special::BINMODE,
+            Special::IGNORECASE,
+            Special::LINT,
+        ] {
+            values[s as usize] = Value::Num(0.0);
+        }
+        values[Special::PREC as usize] = Value::Num(53.0);
         Settings {
             charset,
             nr: 0.0,
@@ -70,7 +97,13 @@ impl Settings {
             subsep: b"\x1c".to_vec(),
             convfmt: Rc::new(Format::parse(b"%.6g")),
             ofmt: Rc::new(Format::parse(b"%.6g")),
+            syntax: Syntax::Gawk,
             splitter: Rc::new(Splitter::Blanks),
+            cut_by: Special::FS,
+            fs: Rc::new(Splitter::Blanks),
+            csv: false,
+            ignore_case: false,
+            argind: 0.0,
             separator: Rc::new(Separator::Byte(b'\n')),
             paragraph: false,
             values,
@@ -85,6 +118,7 @@ impl Settings {
             Special::FNR => Value::Num(self.fnr),
             Special::RSTART => Value::Num(self.rstart),
             Special::RLENGTH => Value::Num(self.rlength),
+            Special::ARGIND => Value::Num(self.argind),
             _ => self.values[s as usize].clone(),
         }
     }
@@ -106,26 +140,100 @@ impl Settings {
             Special::FNR => self.fnr = value.to_num(),
             Special::RSTART => self.rstart = value.to_num(),
             Special::RLENGTH => self.rlength = value.to_num(),
+            Special::ARGIND => self.argind = value.to_num(),
             Special::OFS => self.ofs = self.text_of(&value),
             Special::ORS => self.ors = self.text_of(&value),
             Special::SUBSEP => self.subsep = self.text_of(&value),
             Special::CONVFMT => self.convfmt = Rc::new(Format::parse(&self.text_of(&value))),
             Special::OFMT => self.ofmt = Rc::new(Format::parse(&self.text_of(&value))),
             Special::FS => {
-                let text = self.text_of(&value);
-                let splitter = Splitter::from_fs(&text, self.charset, false);
-                self.splitter = Rc::new(splitter.map_err(|e| bad_separator("FS", &text, &e.what))?);
+                self.fs = self.fs_of(&self.text_of(&value))?;
+                self.splitter = self.fs.clone();
+                self.cut_by = s;
             }
-            Special::RS => {
-                let text = self.text_of(&value);
-                let separator = Separator::from_rs(&text, self.charset, false);
-                self.separator =
-                    Rc::new(separator.map_err(|e| bad_separator("RS", &text, &e.what))?);
-                self.paragraph = text.is_empty();
+            Special::FPAT => {
+                self.splitter = self.fpat_of(&self.text_of(&value))?;
+                self.cut_by = s;
             }
-            Special::NF | Special::FILENAME | Special::ARGC | Special::ARGV | Special::ENVIRON => {}
+            Special::FIELDWIDTHS => {
+                let text = self.text_of(&value);
+                let widths = Widths::parse(&text).map_err(|e| Fatal::new(e.to_string()))?;
+                self.splitter = Rc::new(Splitter::Widths(widths));
+                self.cut_by = s;
+            }
+            Special::RS => self.set_separator(&self.text_of(&value))?,
+            Special::IGNORECASE => {
+                let ignore_case = value.truth();
+                if ignore_case != self.ignore_case {
+                    self.ignore_case = ignore_case;
+                    self.fs = self.fs_of(&self.text_of(&self.values[Special::FS as usize]))?;
+                    match self.cut_by {
+                        Special::FPAT => self.splitter = self.fpat()?,
+                        Special::FS => self.splitter = self.fs.clone(),
+                        _ => {}
+                    }
+                    self.set_separator(&self.text_of(&self.values[Special::RS as usize]))?;
+                }
+            }
+            _ => {}
         }
         self.values[s as usize] = value;
+        Ok(())
+    }
+
+    /// How a regular expression that the program computes is read.
+    pub fn regex_options(&self) -> Options {
+        Options {
+            charset: self.charset,
+            syntax: self.syntax,
+            ignore_case: false,
+        }
+    }
+
+    /// The character set, if letters are equal whatever their case.
+    #[inline]
+    pub fn folded(&self) -> Option<Charset> {
+        self.ignore_case.then_some(self.charset)
+    }
+
+    /// The splitter for FPAT as it is now.
+    ///
+    /// # Errors
+    /// A malformed regular expression.
+    pub fn fpat(&self) -> Step<Rc<Splitter>> {
+        self.fpat_of(&self.text_of(&self.values[Special::FPAT as usize]))
+    }
+
+    fn fs_of(&self, text: &[u8]) -> Step<Rc<Splitter>> {
+        let options = Options {
+            ignore_case: self.ignore_case,
+            ..self.regex_options()
+        };
+        match Splitter::compile(text, options) {
+            Ok(splitter) => Ok(Rc::new(splitter)),
+            Err(error) => Err(bad_separator("FS", text, &error.what)),
+        }
+    }
+
+    fn fpat_of(&self, text: &[u8]) -> Step<Rc<Splitter>> {
+        let regex = Regex::compile(text, self.regex_options())
+            .map_err(|error| bad_separator("FPAT", text, &error.what))?;
+        Ok(Rc::new(Splitter::Pattern {
+            regex: Rc::new(regex),
+            ignore_case: self.ignore_case,
+        }))
+    }
+
+    fn set_separator(&mut self, text: &[u8]) -> Step<()> {
+        // Beyond gawk's language only the first character counts.
+        let text = match self.syntax {
+            Syntax::Gawk => text,
+            _ => &text[..text.len().min(crate::text::next_char(self.charset, text).1)],
+        };
+        let separator = Separator::from_rs(text, self.charset, self.ignore_case)
+            .map_err(|error| bad_separator("RS", text, &error.what))?;
+        self.separator = Rc::new(separator);
+        self.paragraph = text.is_empty();
         Ok(())
     }
 }

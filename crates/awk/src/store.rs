@@ -96,8 +96,12 @@ impl std::convert::From<NoValue> for Fatal {
     #[cold]
     fn from(what: NoValue) -> Fatal {
         Fatal::new(match what {
-            NoValue::Array(_) => "attempt to use an array, which is an element of another, in a scalar context",
-            NoValue::Unknown => "the heap holds a value of a kind that this version of pmawk does not know; use the version that wrote it",
+            NoValue::Array(_) => {
+                "attempt to use an array, which is an element of another, in a scalar context"
+            }
+            NoValue::Unknown => {
+                "the heap holds a value of a kind that this version of pmawk does not know; use the version that wrote it"
+            }
         })
     }
 }
@@ -165,6 +169,50 @@ fn put_other(heap: &mut Heap, slot: Slot, value: &Value) -> heap::Result<()> {
     }
 }
 
+/// The program's globals as the heap has them: values of scalars, tables of arrays.
+fn read_globals(
+    heap: &Heap,
+    heap_name: &str,
+    program: &Resolved,
+) -> Result<(Vec<Value>, Vec<Option<Table>>), Error> {
+    let mut values = vec![Value::Uninit; program.globals.len()];
+    let mut arrays = vec![None; program.globals.len()];
+    if !heap.is_persistent() {
+        return Ok((values, arrays));
+    }
+    let Some(table) = heap.root_find(GLOBALS)? else {
+        return Ok((values, arrays));
+    };
+    for (at, global) in program.globals.iter().enumerate() {
+        let name = program.names.text(global.name);
+        let Some(slot) = heap.find(table, name.as_bytes())? else {
+            continue;
+        };
+        let clash = |held: &str, used: &str| {
+            let place = program.sources.place(global.span);
+            Err(Error::Kind(format!(
+                "{place}: heap \"{heap_name}\" holds \"{name}\" as {held}; this program uses it as {used}"
+            )))
+        };
+        match (value_of(heap.cell(slot)?), global.kind) {
+            (Err(NoValue::Array(_)), Kind::Scalar | Kind::Mixed) => {
+                return clash("an array", "a scalar");
+            }
+            (Err(NoValue::Array(table)), _) => arrays[at] = Some(table),
+            (Err(NoValue::Unknown), _) => {
+                return clash(
+                    "a value of a kind that this version does not know",
+                    "a variable",
+                );
+            }
+            (Ok(Value::Uninit | Value::Unassigned), Kind::Array) => {}
+            (Ok(_), Kind::Array) => return clash("a scalar", "an array"),
+            (Ok(value), _) => values[at] = value,
+        }
+    }
+    Ok((values, arrays))
+}
+
 impl Store {
     /// Opens the program's globals in `heap`; gives them with their values.
     ///
@@ -176,40 +224,10 @@ impl Store {
         heap_name: &str,
         program: &Resolved,
     ) -> Result<(Store, Vec<Value>), Error> {
-        let mut values = vec![Value::Uninit; program.globals.len()];
-        let mut arrays = vec![None; program.globals.len()];
         if heap.is_persistent() {
             refuse_other_meanings(&heap, heap_name, program)?;
         }
-        if heap.is_persistent()
-            && let Some(table) = heap.root_find(GLOBALS)?
-        {
-            for (at, global) in program.globals.iter().enumerate() {
-                let name = program.names.text(global.name);
-                let Some(slot) = heap.find(table, name.as_bytes())? else {
-                    continue;
-                };
-                let cell = heap.cell(slot)?;
-                let clash = |held: &str, used: &str| {
-                    let place = program.sources.place(global.span);
-                    Err(Error::Kind(format!(
-                        "{place}: heap \"{heap_name}\" holds \"{name}\" as {held}; this program uses it as {used}"
-                    )))
-                };
-                match (value_of(cell), cell, global.kind) {
-                    (_, Cell::Table(_), Kind::Scalar | Kind::Mixed) => {
-                        return clash("an array", "a scalar");
-                    }
-                    (_, Cell::Table(table), _) => arrays[at] = Some(table),
-                    (Ok(Value::Uninit), _, Kind::Array) => {}
-                    (Ok(_), _, Kind::Array) => return clash("a scalar", "an array"),
-                    (Ok(value), _, _) => values[at] = value,
-                    (Err(_), _, _) => {
-                        return clash("a value of a kind that this version does not know", "a variable");
-                    }
-                }
-            }
-        }
+        let (values, arrays) = read_globals(&heap, heap_name, program)?;
         let initial = values.clone();
         Ok((
             Store {
@@ -223,6 +241,24 @@ impl Store {
             },
             values,
         ))
+    }
+
+    /// Goes back to the heap's last commit and gives the values of global variables as they are there.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    pub fn rollback(&mut self, program: &Resolved) -> Step<Vec<Value>> {
+        self.main.abort()?;
+        let (values, arrays) = read_globals(&self.main, &self.name, program)
+            .map_err(|error| Fatal::new(error.to_string()))?;
+        self.initial = values.clone();
+        self.arrays = arrays;
+        Ok(values)
+    }
+
+    /// Forgets arrays that wait to be freed: the heap is about to go back to a state in which they are something else.
+    pub fn forget_graves(&mut self) {
+        self.graveyard.retain(|array| array.scratch);
     }
 
     /// The scratch heap, made when it is first wanted.
@@ -314,7 +350,10 @@ impl Store {
     /// Whether an array is a global one, which lives as long as the run.
     pub fn is_global(&self, array: ArrayRef) -> bool {
         if array.scratch {
-            self.specials.iter().flatten().any(|s| s.table == array.table)
+            self.specials
+                .iter()
+                .flatten()
+                .any(|s| s.table == array.table)
         } else {
             self.arrays.contains(&Some(array.table))
         }
@@ -513,13 +552,13 @@ impl Store {
             }
             let name = program.names.text(f.function.name);
             let text = program.function_text(number as u32);
-            if stored_function(&self.main, name)?.as_deref() != Some(text) {
+            if stored_function(&self.main, name)?.as_deref() != Some(&*text) {
                 let functions = self.main.root(FUNCTIONS)?;
                 let slot = self.main.entry(functions, name.as_bytes())?;
                 self.main.cell_set(
                     slot,
                     Cell::Str {
-                        bytes: text,
+                        bytes: &text,
                         maybe_num: false,
                     },
                 )?;

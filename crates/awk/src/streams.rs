@@ -30,6 +30,17 @@ pub enum OutKind {
     Append,
     /// `| command`
     Pipe,
+    /// `|& command`
+    Coprocess,
+}
+
+/// One end of a coprocess.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// What the program writes to it.
+    To,
+    /// What the program reads from it.
+    From,
 }
 
 /// What could not be done with a stream.
@@ -80,6 +91,18 @@ pub enum StreamError {
 }
 
 impl StreamError {
+    /// The system's number of the reason, if it has one.
+    pub fn number(&self) -> Option<i32> {
+        match self {
+            StreamError::StdoutClosed => Some(32),       // EPIPE on Linux
+            StreamError::IsDirectory { .. } => Some(21), // EISDIR
+            StreamError::OpenInput { source, .. }
+            | StreamError::OpenOutput { source, .. }
+            | StreamError::Start { source, .. }
+            | StreamError::Write { source, .. } => source.raw_os_error(),
+        }
+    }
+
     /// The system's reason, for ERRNO.
     pub fn reason(&self) -> String {
         match self {
@@ -216,6 +239,14 @@ struct Input {
     opened: u64,
 }
 
+/// A command that the program both writes to and reads from.
+struct Coprocess {
+    child: Child,
+    to: Option<Slot>,
+    from: Option<RecordReader>,
+    opened: u64,
+}
+
 /// Which output a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
@@ -241,7 +272,9 @@ pub struct Streams {
     files: HashMap<Vec<u8>, Named>,
     pipes: HashMap<Vec<u8>, Named>,
     /// The output used last, as programs write to one for a while.
-    recent: Option<(bool, Vec<u8>, Slot)>,
+    recent: Option<(OutKind, Vec<u8>, Slot)>,
+    /// Coprocesses by command; what is written to one is an output.
+    coprocesses: HashMap<Vec<u8>, Coprocess>,
     input_files: HashMap<Vec<u8>, Input>,
     input_commands: HashMap<Vec<u8>, Input>,
     stdin: RecordReader,
@@ -251,6 +284,8 @@ pub struct Streams {
     opened: u64,
     /// Some output is or was [`Sink::Parked`].
     has_parked: bool,
+    /// The environment of commands, if it is not the process's own.
+    environment: Option<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
 /// Names of standard input.
@@ -274,9 +309,18 @@ fn status_value(status: ExitStatus) -> f64 {
     }
 }
 
-fn shell(command: &[u8]) -> Command {
+fn shell(command: &[u8], environment: Option<&[(Vec<u8>, Vec<u8>)]>) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(OsStr::from_bytes(command));
+    if let Some(variables) = environment {
+        let text = |bytes: &'_ [u8]| OsStr::from_bytes(bytes).to_os_string();
+        shell.env_clear();
+        shell.envs(
+            variables
+                .iter()
+                .map(|(name, value)| (text(name), text(value))),
+        );
+    }
     shell
 }
 
@@ -304,18 +348,32 @@ impl Streams {
             files: HashMap::new(),
             pipes: HashMap::new(),
             recent: None,
+            coprocesses: HashMap::new(),
             input_files: HashMap::new(),
             input_commands: HashMap::new(),
             stdin: RecordReader::new(Box::new(io::stdin())),
             stdin_names: HashMap::new(),
             opened: 0,
             has_parked: false,
+            environment: None,
         }
     }
 
     /// Reads standard input from `source` from now on (tests, programs that embed the engine).
     pub fn set_stdin(&mut self, source: Box<dyn Read>) {
         self.stdin = RecordReader::new(source);
+    }
+
+    /// Gives commands that are started from now on this environment instead of the process's own.
+    pub fn set_environment(&mut self, variables: Vec<(Vec<u8>, Vec<u8>)>) {
+        self.environment = Some(variables);
+    }
+
+    /// Whether a command is running as an input, an output or a coprocess.
+    pub fn is_running(&self, command: &[u8]) -> bool {
+        self.pipes.contains_key(command)
+            || self.input_commands.contains_key(command)
+            || self.coprocesses.contains_key(command)
     }
 
     /// Standard output.
@@ -345,9 +403,8 @@ impl Streams {
     /// flushed; an error in that is reported too.
     #[inline]
     pub fn output(&mut self, kind: OutKind, name: &[u8]) -> Result<&mut Out, StreamError> {
-        let pipe = kind == OutKind::Pipe;
         let slot = match &self.recent {
-            Some((p, n, slot)) if *p == pipe && n == name => *slot,
+            Some((k, n, slot)) if *k == kind && n == name => *slot,
             _ => self.find_or_open(kind, name)?,
         };
         match slot {
@@ -358,6 +415,13 @@ impl Streams {
     }
 
     fn find_or_open(&mut self, kind: OutKind, name: &[u8]) -> Result<Slot, StreamError> {
+        if kind == OutKind::Coprocess {
+            let slot = self.coprocess(name)?.to;
+            return slot.ok_or_else(|| StreamError::Write {
+                name: shown(name),
+                source: io::Error::other("its input was closed"),
+            });
+        }
         let pipe = kind == OutKind::Pipe;
         let names = if pipe { &self.pipes } else { &self.files };
         let slot = match names.get(name) {
@@ -378,13 +442,13 @@ impl Streams {
                 slot
             }
         };
-        self.recent = Some((pipe, name.to_vec(), slot));
+        self.recent = Some((kind, name.to_vec(), slot));
         Ok(slot)
     }
 
     fn open(&mut self, kind: OutKind, name: &[u8]) -> Result<Slot, StreamError> {
         let sink = match (kind, name) {
-            (OutKind::Pipe, _) => {
+            (OutKind::Pipe | OutKind::Coprocess, _) => {
                 self.flush_outputs()?;
                 let child = self.start(name, |command| command.stdin(Stdio::piped()))?;
                 Sink::Child(child)
@@ -407,8 +471,12 @@ impl Streams {
                 Sink::File(file)
             }
         };
-        let out = Out::new(name, sink);
-        Ok(Slot::Open(match self.free.pop() {
+        Ok(self.place(Out::new(name, sink)))
+    }
+
+    /// Keeps an output.
+    fn place(&mut self, out: Out) -> Slot {
+        Slot::Open(match self.free.pop() {
             Some(index) => {
                 self.outs[index] = Some(out);
                 index
@@ -417,7 +485,87 @@ impl Streams {
                 self.outs.push(Some(out));
                 self.outs.len() - 1
             }
-        }))
+        })
+    }
+
+    /// The coprocess of that command, started if it is not running.
+    fn coprocess(&mut self, command: &[u8]) -> Result<&mut Coprocess, StreamError> {
+        if !self.coprocesses.contains_key(command) {
+            self.flush_outputs()?;
+            let mut child = self.start(command, |shell| {
+                shell.stdin(Stdio::piped()).stdout(Stdio::piped())
+            })?;
+            let to = child.stdin.take().map(|stdin| {
+                let sink = Sink::Writer(Box::new(stdin));
+                self.place(Out::new(command, sink))
+            });
+            let stdout = child.stdout.take();
+            let from = stdout.map(|stdout| RecordReader::new(Box::new(stdout)));
+            self.opened += 1;
+            let opened = self.opened;
+            let made = Coprocess {
+                child,
+                to,
+                from,
+                opened,
+            };
+            self.coprocesses.insert(command.to_vec(), made);
+        }
+        Ok(self.coprocesses.get_mut(command).expect("just started"))
+    }
+
+    /// What a coprocess prints, for `getline`; it is started if it is not running. All outputs are flushed first: it
+    /// may be waiting for them.
+    ///
+    /// # Errors
+    /// It cannot be started, an output cannot be flushed, or this end was closed.
+    pub fn input_coprocess(&mut self, command: &[u8]) -> Result<&mut RecordReader, StreamError> {
+        self.flush_outputs()?;
+        let reader = self.coprocess(command)?.from.as_mut();
+        reader.ok_or_else(|| StreamError::OpenInput {
+            name: shown(command),
+            source: io::Error::other("its output was closed"),
+        })
+    }
+
+    /// AWK's `close` with a second argument: one end of a coprocess. When both ends are closed the command is waited for
+    /// and its status given; else 0, or -1 if there is no such coprocess.
+    pub fn close_side(&mut self, command: &[u8], side: Side) -> f64 {
+        let Some(process) = self.coprocesses.get_mut(command) else {
+            return -1.0;
+        };
+        let mut closed = true;
+        match side {
+            Side::To => {
+                let slot = process.to.take();
+                self.recent = None;
+                if let Some(slot) = slot {
+                    closed = self.close_output(slot).is_ok();
+                }
+            }
+            Side::From => process.from = None,
+        }
+        let over = |process: &Coprocess| process.to.is_none() && process.from.is_none();
+        if self.coprocesses.get(command).is_some_and(over) {
+            let process = self.coprocesses.remove(command);
+            return process.map_or(-1.0, |process| wait(process.child));
+        }
+        if closed { 0.0 } else { -1.0 }
+    }
+
+    /// Closes both ends of a coprocess and waits for it.
+    fn close_coprocess(&mut self, command: &[u8]) -> f64 {
+        let Some(mut process) = self.coprocesses.remove(command) else {
+            return -1.0;
+        };
+        self.recent = None;
+        let closed = match process.to.take() {
+            Some(slot) => self.close_output(slot).is_ok(),
+            None => true,
+        };
+        drop(process.from.take());
+        let status = wait(process.child);
+        if closed { status } else { -1.0 }
     }
 
     /// Runs `open`, and while it fails for want of descriptors, parks some output files and tries again. From the first
@@ -465,11 +613,16 @@ impl Streams {
         command: &[u8],
         set_up: impl Fn(&mut Command) -> &mut Command,
     ) -> Result<Child, StreamError> {
-        self.with_descriptors(|| set_up(&mut shell(command)).spawn())
-            .map_err(|source| StreamError::Start {
-                command: shown(command),
-                source,
-            })
+        let environment = self.environment.take();
+        let spawned = self.with_descriptors(|| {
+            let mut shell = shell(command, environment.as_deref());
+            set_up(&mut shell).spawn()
+        });
+        self.environment = environment;
+        spawned.map_err(|source| StreamError::Start {
+            command: shown(command),
+            source,
+        })
     }
 
     /// The file of that name for `getline`, opened if it is not open.
@@ -551,6 +704,7 @@ impl Streams {
             self.input_files.get(name).map(|i| i.opened),
             self.input_commands.get(name).map(|i| i.opened),
             self.stdin_names.get(name).copied(),
+            self.coprocesses.get(name).map(|c| c.opened),
         ];
         let last = opened.iter().flatten().max();
         let Some(which) = opened
@@ -578,6 +732,7 @@ impl Streams {
                 0.0
             }
             3 => self.input_commands.remove(name).map_or(-1.0, close_input),
+            5 => self.close_coprocess(name),
             _ => {
                 // Bytes already read stay: the main input may go on with them.
                 self.stdin_names.remove(name);
@@ -612,8 +767,11 @@ impl Streams {
         }
     }
 
-    /// Hands all outputs to the system; the first error is reported after all were tried.
-    fn flush_outputs(&mut self) -> Result<(), StreamError> {
+    /// Hands all outputs to the system.
+    ///
+    /// # Errors
+    /// The first one met, after all were tried.
+    pub fn flush_outputs(&mut self) -> Result<(), StreamError> {
         let mut result = self.stdout.flush();
         for out in std::iter::once(&mut self.stderr).chain(self.outs.iter_mut().flatten()) {
             let flushed = out.flush();
@@ -656,8 +814,8 @@ impl Streams {
     pub fn system(&mut self, command: &[u8]) -> f64 {
         // A failing output is reported when it is next used or closed; the command runs all the same.
         let _ = self.flush_outputs();
-        self.with_descriptors(|| shell(command).status())
-            .map_or(-1.0, status_value)
+        let started = self.start(command, |command| command);
+        started.map_or(-1.0, wait)
     }
 
     /// Closes everything at the end of a run: flushes, then waits for all commands.
@@ -681,6 +839,10 @@ impl Streams {
         self.free.clear();
         for (_, input) in self.input_commands.drain() {
             close_input(input);
+        }
+        for (_, process) in self.coprocesses.drain() {
+            drop(process.from);
+            wait(process.child);
         }
         result
     }

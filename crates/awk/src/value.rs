@@ -307,7 +307,13 @@ mod tests {
             compare(&Value::Uninit, &Value::text(b"", false), &f, None),
             Some(Equal)
         );
-        assert_eq!(compare(&Value::Uninit, &Value::Num(0.0), &f, None), Some(Equal));
-        assert_eq!(compare(&Value::Num(f64::NAN), &Value::Num(0.0), &f, None), None);
+        assert_eq!(
+            compare(&Value::Uninit, &Value::Num(0.0), &f, None),
+            Some(Equal)
+        );
+        assert_eq!(
+            compare(&Value::Num(f64::NAN), &Value::Num(0.0), &f, None),
+            None
+        );
     }
 }

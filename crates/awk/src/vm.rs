@@ -9,9 +9,11 @@
 use std::rc::Rc;
 
 use awk_syntax::ast::ArithOp;
+use awk_syntax::{Resolved, Span};
+use heap::Durability;
 
 use crate::code::*;
-use crate::error::{Fatal, Step as Result};
+use crate::error::{Fatal, Reason, Step as Result};
 use crate::format::{Format, number_to_text};
 use crate::record::{Field, Record};
 use crate::regex::Regex;
@@ -19,6 +21,7 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::streams::{StreamError, Streams};
 use crate::text;
+use crate::time::Zone;
 use crate::value::{ArrayRef, Link, Value, compare};
 use calls::Flow;
 
@@ -26,10 +29,13 @@ mod arrays;
 mod builtins;
 mod calls;
 mod input;
+mod outer;
 mod output;
 mod sort;
 mod strings;
 mod symbols;
+mod timing;
+mod transaction;
 mod variables;
 
 pub use input::{Input, NamedVariable, assignment};
@@ -75,6 +81,7 @@ pub(crate) enum Key {
 /// A run of a program.
 pub struct Vm<'p> {
     pub(crate) code: &'p Code,
+    program: &'p Resolved,
     ip: usize,
     nums: Vec<f64>,
     vals: Vec<Value>,
@@ -106,11 +113,18 @@ pub struct Vm<'p> {
     pub input: Input,
     /// Which rules run.
     pub phase: Phase,
+    /// The words of the command line, for PROCINFO.
+    pub command_line: Vec<Vec<u8>>,
+    /// Whether commits wait for the medium.
+    pub durability: Durability,
     /// Argument of `exit`, or 2 if an operand could not be read.
     pub exit_code: i32,
     regexes: std::collections::HashMap<Vec<u8>, Rc<Regex>>,
     regex_recent: Option<(Vec<u8>, Rc<Regex>)>,
     formats: std::collections::HashMap<Vec<u8>, Rc<Format>>,
+    zone: Option<(Option<Vec<u8>>, Zone)>,
+    /// Folders of translations, by text domain.
+    text_folders: std::collections::HashMap<Vec<u8>, Vec<u8>>,
     random: u64,
     seed: f64,
     spans: Vec<(u32, u32)>,
@@ -134,6 +148,7 @@ impl<'p> Vm<'p> {
     /// A machine about to run `code`.
     pub fn new(
         code: &'p Code,
+        program: &'p Resolved,
         store: Store,
         globals: Vec<Value>,
         settings: Settings,
@@ -143,6 +158,7 @@ impl<'p> Vm<'p> {
         let charset = settings.charset;
         Vm {
             code,
+            program,
             ip: 0,
             nums: Vec::new(),
             vals: Vec::new(),
@@ -164,15 +180,24 @@ impl<'p> Vm<'p> {
             streams,
             input,
             phase: Phase::Begin,
+            command_line: Vec::new(),
+            durability: Durability::Durable,
             exit_code: 0,
             regexes: Default::default(),
             regex_recent: None,
             formats: Default::default(),
+            zone: None,
+            text_folders: Default::default(),
             random: strings::seeded(0.0),
             seed: 0.0,
             spans: Vec::new(),
             scratch: Vec::new(),
         }
+    }
+
+    /// How messages name a place in the program.
+    fn place(&self, span: Span) -> String {
+        self.program.sources.place(span)
     }
 
     /// The instruction that failed, or runs.
@@ -206,7 +231,22 @@ impl<'p> Vm<'p> {
     /// Whatever ends an AWK program early; `position` tells the instruction.
     pub fn run(&mut self) -> Result<()> {
         self.ip = 0;
-        self.execute().map(drop)
+        loop {
+            match self.execute() {
+                // `exit` in the middle of an instruction: the END rules follow, as behind any other.
+                Err(fatal) if matches!(fatal.reason(), Reason::Exit) => {
+                    let over = self.phase == Phase::End;
+                    self.nesting = 0;
+                    self.unwind()?;
+                    if over {
+                        return Ok(());
+                    }
+                    self.phase = Phase::End;
+                    self.ip = self.code.end_start as usize;
+                }
+                result => return result.map(drop),
+            }
+        }
     }
 
     /// Runs from the current instruction to the end of the program, or of the call that was made last.
@@ -775,8 +815,8 @@ impl<'p> Vm<'p> {
                     }
                 }
                 Op::JumpMatchRecord { re, when, to } => {
-                    if code.regexes[re as usize].is_match(self.record.whole(&self.settings)) == when
-                    {
+                    let regex = self.cased(&code.regexes[re as usize]);
+                    if regex.is_match(self.record.whole(&self.settings)) == when {
                         self.ip = to as usize;
                     }
                 }
@@ -799,12 +839,12 @@ impl<'p> Vm<'p> {
 
                 // ---- matching and arrays ----
                 Op::MatchRecord(re) => {
-                    let hit =
-                        code.regexes[re.0 as usize].is_match(self.record.whole(&self.settings));
+                    let regex = self.cased(&code.regexes[re.0 as usize]);
+                    let hit = regex.is_match(self.record.whole(&self.settings));
                     self.push_bool(hit);
                 }
                 Op::MatchField { field, re } => {
-                    let regex = &code.regexes[re.0 as usize];
+                    let regex = self.cased(&code.regexes[re.0 as usize]);
                     let hit = match self.record.get(field as usize, &self.settings) {
                         Field::Text(s) | Field::Str(s) => regex.is_match(s),
                         Field::Missing => regex.is_match(b""),
@@ -819,7 +859,7 @@ impl<'p> Vm<'p> {
                 Op::MatchText(re) => {
                     let regex = self.regex(re)?;
                     let mark = self.pop_mark();
-                    let hit = regex.is_match(&self.text[mark..]);
+                    let hit = self.cased(&regex).is_match(&self.text[mark..]);
                     self.text.truncate(mark);
                     self.push_bool(hit);
                 }
@@ -975,36 +1015,10 @@ impl<'p> Vm<'p> {
                     self.nums.push(n);
                 }
                 Op::Srand { given } => self.srand(given),
-                Op::Close => {
-                    let mark = self.pop_mark();
-                    let status = self.streams.close(&self.text[mark..]);
-                    self.text.truncate(mark);
-                    self.nums.push(status);
-                }
-                Op::CloseSide => {
-                    let side = self.pop_mark();
-                    let name = self.pop_mark();
-                    let status = self.close_side(name, side)?;
-                    self.text.truncate(name);
-                    self.nums.push(status);
-                }
-                Op::Fflush { named } => {
-                    let status = if named {
-                        let mark = self.pop_mark();
-                        let status = self.streams.flush(Some(&self.text[mark..]));
-                        self.text.truncate(mark);
-                        status
-                    } else {
-                        self.streams.flush(None)
-                    };
-                    self.nums.push(status as f64);
-                }
-                Op::System => {
-                    let mark = self.pop_mark();
-                    let command = self.text.split_off(mark);
-                    let status = self.streams.system(&command);
-                    self.nums.push(status);
-                }
+                Op::Close => self.close(),
+                Op::CloseSide => self.close_side()?,
+                Op::Fflush { named } => self.fflush(named),
+                Op::System => self.system()?,
                 Op::Getline { from, into_value } => self.getline(from, into_value)?,
 
                 // ---- output ----
@@ -1053,7 +1067,7 @@ impl<'p> Vm<'p> {
                     self.not_nested(word)?;
                     self.unwind()?;
                     if word == "nextfile" {
-                        self.skip_file();
+                        self.skip_file()?;
                     }
                     self.ip = code.main_start as usize;
                 }
@@ -1061,7 +1075,9 @@ impl<'p> Vm<'p> {
                     if given {
                         self.exit_code = self.pop_num() as i64 as i32;
                     }
-                    self.not_nested("exit")?;
+                    if self.nesting > 0 {
+                        return Err(Fatal::exit());
+                    }
                     self.unwind()?;
                     if self.phase == Phase::End {
                         return Ok(Flow::Halted);
@@ -1081,6 +1097,23 @@ impl<'p> Vm<'p> {
             Leave::Old => self.nums.push(old),
             Leave::New => self.nums.push(old + step.delta()),
         }
+    }
+
+    /// Whether the value on top is that of a `case`: it matches, for a regular expression, or is equal.
+    fn is_case(&mut self, case: &Value) -> Result<bool> {
+        let subject = self.vals.last().cloned().unwrap_or(Value::Uninit);
+        if let Value::Regex(text) = case {
+            let regex = self.compiled(text)?;
+            let subject = self.settings.text_of(&subject);
+            return Ok(self.cased(&regex).is_match(&subject));
+        }
+        let order = compare(
+            &subject,
+            case,
+            &self.settings.convfmt,
+            self.settings.folded(),
+        );
+        Ok(order == Some(std::cmp::Ordering::Equal))
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use awk::text::Charset;
-use awk::{Error, Setup};
+use awk::{Error, Language, Setup};
 use awk_syntax::Sources;
 use heap::{Durability, Heap, Options};
 
@@ -34,6 +34,7 @@ fn run_on(
     sources.add("p.awk", program);
     let sink = Sink::default();
     let setup = Setup {
+        command_line: Vec::new(),
         argv0: b"awk".to_vec(),
         operands: operands.iter().map(|o| o.as_bytes().to_vec()).collect(),
         assigns: Vec::new(),
@@ -45,7 +46,7 @@ fn run_on(
         warn: Box::new(|_| {}),
         durability: Durability::Lazy,
     };
-    let result = awk::load(sources, &heap, Charset::Utf8)
+    let result = awk::load(sources, &heap, Language::new(Charset::Utf8))
         .and_then(|loaded| awk::run(&loaded, heap, "test.heap", setup));
     let printed = String::from_utf8_lossy(&sink.0.borrow()).into_owned();
     (result, printed)

@@ -10,6 +10,7 @@ use super::Compiler;
 use super::facts::*;
 use crate::code::*;
 use crate::fields::Splitter;
+use crate::value::Value;
 
 impl<'a> Compiler<'a> {
     pub(super) fn getline(&mut self, target: Option<&'a Expr>, from: &'a GetlineFrom) {
@@ -234,9 +235,8 @@ impl<'a> Compiler<'a> {
         self.text(&args[0]);
         let sep = match args.get(2).map(|e| (&e.kind, e.span)) {
             None => Sep::Default,
-            Some((ExprKind::Str(text), span)) => match Splitter::from_fs(text, self.charset, false)
-            {
-                Ok(splitter) => self.splitter(splitter),
+            Some((ExprKind::Str(text), span)) => match Splitter::compile(text, self.options) {
+                Ok(splitter) => self.splitter(splitter, Value::text(text, false)),
                 Err(error) => {
                     self.diagnostics
                         .error(span, format!("separator of `split`: {}", error.what));
@@ -246,7 +246,10 @@ impl<'a> Compiler<'a> {
             Some((ExprKind::Regex(text) | ExprKind::TypedRegex(text), span)) => {
                 let re = self.regex(text, span);
                 match self.code.regexes.get(re as usize).cloned() {
-                    Some(regex) => self.splitter(Splitter::from_regex(regex)),
+                    Some(regex) => {
+                        let value = Value::Regex(Rc::new(text.clone()));
+                        self.splitter(Splitter::from_regex(regex), value)
+                    }
                     None => Sep::Default,
                 }
             }
@@ -287,8 +290,9 @@ impl<'a> Compiler<'a> {
         None
     }
 
-    pub(super) fn splitter(&mut self, splitter: Splitter) -> Sep {
-        self.code.splitters.push(Rc::new(splitter));
+    /// A constant separator, and the value that it was made of.
+    fn splitter(&mut self, splitter: Splitter, value: Value) -> Sep {
+        self.code.splitters.push((Rc::new(splitter), value));
         Sep::Const((self.code.splitters.len() - 1) as u32)
     }
 

@@ -59,7 +59,9 @@ impl<'a> Compiler<'a> {
                 Target::Global(n) => self.emit(Op::NumGlobal(n)),
                 Target::Local(n) => self.emit(Op::NumLocal(n)),
                 Target::Special(s) => self.emit(Op::NumSpecial(s)),
-                Target::Field(_) | Target::Elem(..) | Target::Symbol(_) => unreachable!("a name is a variable"),
+                Target::Field(_) | Target::Elem(..) | Target::Symbol(_) => {
+                    unreachable!("a name is a variable")
+                }
             },
             ExprKind::Field(number) => match const_field(number) {
                 Some(n) => self.emit(Op::NumField(n)),
@@ -233,7 +235,9 @@ impl<'a> Compiler<'a> {
                 Target::Global(n) => self.emit(Op::ValGlobal(n)),
                 Target::Local(n) => self.emit(Op::ValLocal(n)),
                 Target::Special(s) => self.emit(Op::ValSpecial(s)),
-                Target::Field(_) | Target::Elem(..) | Target::Symbol(_) => unreachable!("a name is a variable"),
+                Target::Field(_) | Target::Elem(..) | Target::Symbol(_) => {
+                    unreachable!("a name is a variable")
+                }
             },
             ExprKind::Field(number) => match const_field(number) {
                 Some(n) => self.emit(Op::ValField(n)),
@@ -318,7 +322,9 @@ impl<'a> Compiler<'a> {
                 Target::Global(n) => self.emit(Op::AppendGlobal { n, out }),
                 Target::Local(n) => self.emit(Op::AppendLocal { n, out }),
                 Target::Special(s) => self.emit(Op::AppendSpecial { s, out }),
-                Target::Field(_) | Target::Elem(..) | Target::Symbol(_) => unreachable!("a name is a variable"),
+                Target::Field(_) | Target::Elem(..) | Target::Symbol(_) => {
+                    unreachable!("a name is a variable")
+                }
             },
             ExprKind::Field(number) => match const_field(number) {
                 Some(n) => self.emit(Op::AppendField { n, out }),
@@ -469,7 +475,8 @@ impl<'a> Compiler<'a> {
 
     /// `left ~ right` as 1 or 0 on the number stack.
     pub(super) fn matching(&mut self, left: &'a Expr, right: &'a Expr) {
-        if let ExprKind::Regex(text) | ExprKind::Str(text) | ExprKind::TypedRegex(text) = &right.kind
+        if let ExprKind::Regex(text) | ExprKind::Str(text) | ExprKind::TypedRegex(text) =
+            &right.kind
         {
             let re = Re(self.regex(text, right.span));
             if let ExprKind::Field(number) = &left.ungrouped().kind

@@ -14,7 +14,10 @@ impl<'a> Compiler<'a> {
         match self.program.place(name, self.inside) {
             Place::Local(n) => Target::Local(n),
             Place::Global(n) => Target::Global(n),
-            Place::Special(s) => Target::Special(s),
+            Place::Special(s) => {
+                self.code.use_special(s);
+                Target::Special(s)
+            }
         }
     }
 

@@ -180,7 +180,7 @@ impl Vm<'_> {
     }
 
     /// Makes the variable at the end of a chain of links, which begins at local `n`, an array.
-    fn link_to_array(&mut self, link: Link, n: u32) -> Result<ArrayRef> {
+    pub(super) fn link_to_array(&mut self, link: Link, n: u32) -> Result<ArrayRef> {
         let mut link = link;
         let mut passed = Vec::new();
         let array = loop {
@@ -295,7 +295,7 @@ impl Vm<'_> {
     }
 
     /// Whether a running function or an unfinished expression holds an array that is inside another.
-    fn inner_in_use(&self) -> bool {
+    pub(super) fn inner_in_use(&self) -> bool {
         if !self.arrays.is_empty() || !self.handed.is_empty() {
             return true;
         }
@@ -320,6 +320,20 @@ impl Vm<'_> {
             cell => value_of(cell)?.append_to(format, &mut self.text),
         }
         Ok(())
+    }
+
+    /// `length(a[k])`: of a string, or of the array that the element is.
+    pub(super) fn length_element(&mut self, array: Arr) -> Result<f64> {
+        let (array, slot) = self.entry(array)?;
+        match value_of(self.store.heap_of(array)?.cell(slot)?) {
+            Ok(value) => {
+                self.scratch.clear();
+                value.append_to(&self.settings.convfmt, &mut self.scratch);
+                Ok(crate::text::char_count(self.settings.charset, &self.scratch) as f64)
+            }
+            Err(NoValue::Array(table)) => Ok(self.store.heap_of(array)?.table_len(table)? as f64),
+            Err(error) => Err(error.into()),
+        }
     }
 
     pub(super) fn length_local(&mut self, n: u32) -> Result<f64> {

@@ -11,10 +11,13 @@ use awk_syntax::names::Builtin;
 
 use super::Vm;
 use crate::error::{Fatal, Step as Result};
-use crate::fields::Splitter;
-use crate::regex::Regex;
+use crate::fields::{Splitter, csv};
+use crate::regex::{Options, Regex};
 use crate::text;
 use crate::value::{ArrayRef, Link, Value};
+
+/// A place between parts that has no element.
+const NO_SEPARATOR: (u32, u32) = (u32::MAX, u32::MAX);
 
 /// Keeps what a double can hold: the 53 bits from the lowest one that is set, as gawk's bit functions do.
 fn fit_double(n: u64) -> f64 {
@@ -208,7 +211,7 @@ impl Vm<'_> {
                 return self.translation(which, args);
             }
             Builtin::Commit | Builtin::Rollback => return self.transaction(which),
-            _ => return self.library_function(which, args),
+            _ => return Err(Vm::not_loaded(which)),
         }))
     }
 
@@ -264,7 +267,8 @@ impl Vm<'_> {
         };
         let mut out = Vec::with_capacity(target.len());
         let charset = self.settings.charset;
-        replace_groups(&regex, charset, &replacement, &target, nth, &mut out);
+        let regex = self.cased(&regex);
+        replace_groups(regex, charset, &replacement, &target, nth, &mut out);
         Ok(Value::text(&out, false))
     }
 
@@ -274,7 +278,7 @@ impl Vm<'_> {
         let regex = self.regex_argument(&args[1])?;
         let array = self.array_argument("match", 3, args.get(2))?;
         let mut groups = Vec::new();
-        let hit = regex.captures_at(&subject, 0, &mut groups);
+        let hit = self.cased(&regex).captures_at(&subject, 0, &mut groups);
         self.clear(array)?;
         let charset = self.settings.charset;
         (self.settings.rstart, self.settings.rlength) = (0.0, -1.0);
@@ -306,20 +310,27 @@ impl Vm<'_> {
     }
 
     /// What an argument says about where to split: a string of one character has its own meaning.
-    fn splitter_argument(&mut self, value: &Value) -> Result<Rc<Splitter>> {
+    pub(super) fn splitter_argument(&mut self, value: &Value) -> Result<Rc<Splitter>> {
         let text = match value {
             Value::Regex(text) => {
-                return Ok(Rc::new(Splitter::from_regex(self.compiled(text)?)));
+                let regex = self.compiled(text)?;
+                let ignore_case = self.settings.ignore_case;
+                return Ok(Rc::new(Splitter::from_regex_with(regex, ignore_case)));
             }
             value => self.settings.text_of(value),
         };
+        let ignore_case = self.settings.ignore_case;
         if text::char_count(self.settings.charset, &text) <= 1 {
-            let made = Splitter::from_fs(&text, self.settings.charset, self.settings.ignore_case);
-            return made
+            let options = Options {
+                ignore_case,
+                ..self.settings.regex_options()
+            };
+            return Splitter::compile(&text, options)
                 .map(Rc::new)
                 .map_err(|e| Fatal::new(format!("separator of `split`: {}", e.what)));
         }
-        Ok(Rc::new(Splitter::from_regex(self.compiled(&text)?)))
+        let regex = self.compiled(&text)?;
+        Ok(Rc::new(Splitter::from_regex_with(regex, ignore_case)))
     }
 
     /// `split` with an array for the separators, or called by name.
@@ -327,20 +338,41 @@ impl Vm<'_> {
         let subject = self.text_argument(args, 0);
         let (splitter, paragraph) = match args.get(2) {
             Some(value) => (self.splitter_argument(value)?, false),
-            None => (self.settings.splitter.clone(), self.settings.paragraph),
+            None => (self.settings.fs.clone(), self.settings.paragraph),
         };
         let array = self.array_argument("split", 2, args.get(1))?;
         let seps = match args.get(3) {
             Some(value) => Some(self.array_argument("split", 4, Some(value))?),
             None => None,
         };
-        self.store_parts("split", &subject, &splitter, paragraph, array, seps)
+        let charset = self.settings.charset;
+        let (mut parts, mut between) = (Vec::new(), Vec::new());
+        if self.settings.csv && args.len() < 3 {
+            let mut unquoted = Vec::new();
+            let in_record = csv::split(&subject, &mut parts, &mut unquoted) == csv::Source::Record;
+            let text = if in_record { &subject } else { &unquoted };
+            return self.store_parts("split", text, &parts, &between, array, seps);
+        }
+        splitter.split_with_seps(charset, &subject, paragraph, &mut parts, &mut between);
+        // The text before the first part, and that behind the last, is there only if it is not empty.
+        let last = parts.len();
+        for at in [0, last] {
+            if let Some(range) = between.get_mut(at)
+                && range.0 == range.1
+            {
+                *range = NO_SEPARATOR;
+            }
+        }
+        self.store_parts("split", &subject, &parts, &between, array, seps)
     }
 
     fn patsplit(&mut self, args: &[Value]) -> Result<f64> {
         let subject = self.text_argument(args, 0);
         let splitter = match args.get(2) {
-            Some(value) => Rc::new(Splitter::from_fpat(self.regex_argument(value)?)),
+            Some(value) => Rc::new(Splitter::Pattern {
+                regex: self.regex_argument(value)?,
+                ignore_case: self.settings.ignore_case,
+            }),
             None => self.settings.fpat()?,
         };
         let array = self.array_argument("patsplit", 2, args.get(1))?;
@@ -348,15 +380,18 @@ impl Vm<'_> {
             Some(value) => Some(self.array_argument("patsplit", 4, Some(value))?),
             None => None,
         };
-        self.store_parts("patsplit", &subject, &splitter, false, array, seps)
+        let (mut parts, mut between) = (Vec::new(), Vec::new());
+        let charset = self.settings.charset;
+        splitter.split_with_seps(charset, &subject, false, &mut parts, &mut between);
+        self.store_parts("patsplit", &subject, &parts, &between, array, seps)
     }
 
     fn store_parts(
         &mut self,
         name: &str,
-        subject: &[u8],
-        splitter: &Splitter,
-        paragraph: bool,
+        text: &[u8],
+        parts: &[(u32, u32)],
+        between: &[(u32, u32)],
         array: ArrayRef,
         seps: Option<ArrayRef>,
     ) -> Result<f64> {
@@ -365,14 +400,6 @@ impl Vm<'_> {
                 "{name}: the second and the fourth argument cannot be the same array"
             )));
         }
-        let (mut parts, mut between) = (Vec::new(), Vec::new());
-        let text = splitter.split_with_seps(
-            self.settings.charset,
-            subject,
-            paragraph,
-            &mut parts,
-            &mut between,
-        );
         self.clear(array)?;
         for (at, (start, end)) in parts.iter().enumerate() {
             let slot = self
@@ -384,10 +411,8 @@ impl Vm<'_> {
         }
         if let Some(seps) = seps {
             self.clear(seps)?;
-            // The text before the first part is there only if it is not empty; that behind the last one always if there is
-            // any text to speak of.
             for (at, (start, end)) in between.iter().enumerate() {
-                if start == end && (at == 0 || at == parts.len()) {
+                if (*start, *end) == NO_SEPARATOR {
                     continue;
                 }
                 let slot = self.store.heap_of(seps)?.entry_int(seps.table, at as i64)?;
@@ -495,7 +520,7 @@ impl Vm<'_> {
                     self.push_text(&text(self, 1));
                     self.close_side()?;
                 } else {
-                    self.close()?;
+                    self.close();
                 }
                 self.pop_num()
             }

@@ -131,14 +131,16 @@ impl Vm<'_> {
         if let Some(&function) = self.code.function_numbers.get(plain) {
             let takes = self.code.functions[function as usize].params.len() as u32;
             if args > takes {
-                return Err(Fatal::new(format!(
-                    "function `{shown}` takes {takes} argument(s), here are {args}"
-                )));
+                self.warn(&format!(
+                    "function `{shown}` takes {takes} argument(s), here are {args}; the rest is forgotten"
+                ));
+                self.vals.truncate(at + 1 + takes as usize);
             }
             self.vals.remove(at);
-            return self.enter(function, args);
+            return self.enter(function, args.min(takes));
         }
-        let Some(which) = Builtin::from_name(plain.as_bytes()).filter(|b| self.code.has_builtin(*b))
+        let Some(which) =
+            Builtin::from_name(plain.as_bytes()).filter(|b| self.code.has_builtin(*b))
         else {
             return Err(Fatal::new(format!(
                 "indirect call: there is no function `{shown}`"
@@ -187,7 +189,12 @@ impl Vm<'_> {
         let back = self.nest()?;
         let phase = std::mem::replace(&mut self.phase, phase);
         let depth = self.frames.len();
-        let heights = (self.nums.len(), self.vals.len(), self.marks.len(), self.text.len());
+        let heights = (
+            self.nums.len(),
+            self.vals.len(),
+            self.marks.len(),
+            self.text.len(),
+        );
         self.push_frame(NESTED as usize, BLOCK, 0, self.handed.len() as u32);
         self.ip = entry as usize;
         let flow = self.execute()?;

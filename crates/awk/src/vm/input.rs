@@ -8,7 +8,7 @@ use std::rc::Rc;
 use awk_syntax::lex::unescape;
 use awk_syntax::names::Special;
 
-use super::Vm;
+use super::{Phase, Vm};
 use crate::code::{Arr, From};
 use crate::error::{Fatal, Step as Result, system_reason};
 use crate::records::RecordReader;
@@ -20,18 +20,20 @@ use crate::value::Value;
 pub enum NamedVariable {
     /// A global scalar of the program.
     Global(u32),
-    /// A special variable.
+    /// A global array of the program.
+    Array(u32),
+    /// A special variable, perhaps an array.
     Special(Special),
-    /// An array or function: an error.
-    NoScalar,
+    /// A function.
+    Function,
 }
 
 /// The operands and how far they have been used.
 pub struct Input {
     /// ARGV from 1 on, unless the program may change ARGV: then the array is asked.
-    operands: Vec<Vec<u8>>,
+    pub(super) operands: Vec<Vec<u8>>,
     /// Names that assignments among the operands may mean.
-    names: std::collections::HashMap<Vec<u8>, NamedVariable>,
+    pub(super) names: std::collections::HashMap<Vec<u8>, NamedVariable>,
     /// Assigned variables that the program does not mention: a heap keeps them all the same.
     pub others: Vec<(Vec<u8>, Value)>,
     warn: Box<dyn FnMut(String)>,
@@ -84,7 +86,7 @@ impl Vm<'_> {
         let mut at = 0;
         while at < text.len() {
             if text[at] == b'\\' {
-                let (used, warning) = unescape(&text[at..], &mut value);
+                let (used, warning) = unescape(&text[at..], self.code.dialect, &mut value);
                 if let Some(warning) = warning {
                     (self.input.warn)(format!("warning: {warning}"));
                 }
@@ -94,7 +96,7 @@ impl Vm<'_> {
                 at += 1;
             }
         }
-        let value = Value::text(&value, true);
+        let value = Value::input(&value);
         let shown = || String::from_utf8_lossy(name);
         match self.input.names.get(name) {
             Some(NamedVariable::Global(n)) => {
@@ -108,11 +110,11 @@ impl Vm<'_> {
                 }
                 self.globals[n as usize] = value;
             }
-            Some(NamedVariable::Special(s)) => {
+            Some(NamedVariable::Special(s)) if !s.is_array() => {
                 let s = *s;
                 self.set_special(s, value)?;
             }
-            Some(NamedVariable::NoScalar) => {
+            Some(_) => {
                 return Err(Fatal::operand(format!(
                     "cannot assign to `{}` from the command line: it is an array or a function",
                     shown()
@@ -129,7 +131,7 @@ impl Vm<'_> {
 
     /// Operand number `n`; `None` past ARGC or for a deleted element.
     fn operand(&mut self, n: usize) -> Result<Option<Vec<u8>>> {
-        if !self.code.uses_argv {
+        if !self.code.uses(Special::ARGV) {
             return Ok(self.input.operands.get(n - 1).cloned());
         }
         let array = self.store.global_array(Arr::ARGV, &[])?;
@@ -157,6 +159,7 @@ impl Vm<'_> {
                 continue;
             }
             self.input.any_file = true;
+            self.settings.argind = n as f64;
             if self.open_operand(&operand)? {
                 return Ok(true);
             }
@@ -168,7 +171,7 @@ impl Vm<'_> {
         self.lend_stdin();
         self.settings
             .set(Special::FILENAME, Value::text(b"-", false))?;
-        Ok(true)
+        self.begin_file(None)
     }
 
     fn open_operand(&mut self, operand: &[u8]) -> Result<bool> {
@@ -182,18 +185,67 @@ impl Vm<'_> {
                     self.input.is_stdin = false;
                     self.input.open = true;
                 }
+                Err(StreamError::StdoutClosed) => return Err(Fatal::broken_pipe()),
+                Err(error) if self.code.begin_file.is_some() => {
+                    self.settings
+                        .set(Special::FILENAME, Value::input(operand))?;
+                    self.settings.fnr = 0.0;
+                    return self.begin_file(Some(&error));
+                }
                 Err(error @ StreamError::IsDirectory { .. }) => {
                     (self.input.warn)(format!("warning: {error}: skipped"));
                     return Ok(false);
                 }
-                Err(StreamError::StdoutClosed) => return Err(Fatal::broken_pipe()),
                 Err(error) => return Err(Fatal::operand(error.to_string())),
             }
         }
         self.settings
-            .set(Special::FILENAME, Value::text(operand, true))?;
+            .set(Special::FILENAME, Value::input(operand))?;
         self.settings.fnr = 0.0;
-        Ok(true)
+        self.begin_file(None)
+    }
+
+    /// Runs the BEGINFILE rules for the file that was just opened, or could not be; false if it is to be skipped.
+    fn begin_file(&mut self, error: Option<&StreamError>) -> Result<bool> {
+        let Some(entry) = self.code.begin_file else {
+            return Ok(true);
+        };
+        match error {
+            Some(error) => self.set_errno(error)?,
+            None => self.clear_errno()?,
+        }
+        self.record.detach();
+        self.record.set_text(b"", &self.settings)?;
+        let wanted = self.call_block(entry, Phase::BeginFile)?;
+        match error {
+            Some(error) if wanted => return Err(Fatal::operand(error.to_string())),
+            None if !wanted => self.end_file()?,
+            _ => {}
+        }
+        Ok(wanted)
+    }
+
+    /// Closes the current file and runs the ENDFILE rules.
+    fn end_file(&mut self) -> Result<()> {
+        self.close_current();
+        if let Some(entry) = self.code.end_file {
+            self.call_block(entry, Phase::EndFile)?;
+        }
+        Ok(())
+    }
+
+    /// ERRNO and `PROCINFO["errno"]` say why something could not be done.
+    pub(super) fn set_errno(&mut self, error: &StreamError) -> Result<()> {
+        let reason = Value::text(error.reason().as_bytes(), false);
+        self.settings.set(Special::ERRNO, reason)?;
+        let number = f64::from(error.number().unwrap_or(0));
+        self.set_procinfo(b"errno", &Value::Num(number))
+    }
+
+    /// ERRNO says that there is nothing wrong.
+    pub(super) fn clear_errno(&mut self) -> Result<()> {
+        self.settings.set(Special::ERRNO, Value::text(b"", false))?;
+        self.set_procinfo(b"errno", &Value::Num(0.0))
     }
 
     fn lend_stdin(&mut self) {
@@ -216,10 +268,11 @@ impl Vm<'_> {
         self.input.is_stdin = false;
     }
 
-    pub(super) fn skip_file(&mut self) {
+    pub(super) fn skip_file(&mut self) -> Result<()> {
         if self.input.open {
-            self.close_current();
+            self.end_file()?;
         }
+        Ok(())
     }
 
     /// The next record of the main input into the reader's buffer; `None` at the end of all input.
@@ -235,7 +288,7 @@ impl Vm<'_> {
                         self.settings.fnr += 1.0;
                         return Ok(Some(range));
                     }
-                    Ok(None) => self.close_current(),
+                    Ok(None) => self.end_file()?,
                     Err(error) => return Err(self.read_error(&error)),
                 }
             }
@@ -264,16 +317,28 @@ impl Vm<'_> {
         match self.read_main()? {
             Some(range) => {
                 self.record.set_read(range, &self.settings)?;
+                if self.code.uses(Special::RT) {
+                    self.note_terminator()?;
+                }
                 Ok(true)
             }
             None => Ok(false),
         }
     }
 
+    /// RT is what ended the record that was just read from the main input.
+    fn note_terminator(&mut self) -> Result<()> {
+        if let Some(reader) = &self.record.reader {
+            let text = Value::text(reader.terminator(), false);
+            self.settings.set(Special::RT, text)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn getline(&mut self, from: From, into_value: bool) -> Result<()> {
         let status = match from {
             From::Main => self.getline_main(into_value)?,
-            From::File | From::Command => {
+            From::File | From::Command | From::Coprocess => {
                 let mark = self.pop_mark();
                 let mut name = std::mem::take(&mut self.scratch);
                 name.clear();
@@ -298,14 +363,21 @@ impl Vm<'_> {
             return Ok(0.0);
         };
         if let Some(reader) = &self.record.reader {
-            self.vals.push(Value::text(&reader.buffer()[range], true));
+            self.vals.push(Value::input(&reader.buffer()[range]));
+        }
+        if self.code.uses(Special::RT) {
+            self.note_terminator()?;
         }
         Ok(1.0)
     }
 
     fn getline_other(&mut self, from: From, name: &[u8], into_value: bool) -> Result<f64> {
         if name.is_empty() {
-            let sign = if from == From::File { "<" } else { "|" };
+            let sign = match from {
+                From::Main | From::File => "<",
+                From::Command => "|",
+                From::Coprocess => "|&",
+            };
             return Err(Fatal::new(format!(
                 "expression for `{sign}` redirection is an empty string"
             )));
@@ -316,6 +388,9 @@ impl Vm<'_> {
         if lent {
             self.record.detach();
         }
+        if matches!(from, From::Command | From::Coprocess) && !self.streams.is_running(name) {
+            self.export_environment()?;
+        }
         let reader = match from {
             From::File if lent => match &mut self.record.reader {
                 Some(reader) => reader,
@@ -323,16 +398,29 @@ impl Vm<'_> {
             },
             From::File => match self.streams.input_file(name) {
                 Ok(reader) => reader,
-                Err(StreamError::StdoutClosed) => return Err(Fatal::broken_pipe()),
-                Err(_) => return Ok(-1.0),
+                Err(error) => return self.no_line(error),
             },
-            From::Main | From::Command => self.streams.input_command(name)?,
+            From::Main | From::Command => match self.streams.input_command(name) {
+                Ok(reader) => reader,
+                Err(error) => return self.no_line(error),
+            },
+            From::Coprocess => match self.streams.input_coprocess(name) {
+                Ok(reader) => reader,
+                Err(error) => return self.no_line(error),
+            },
         };
         let line = match reader.next(&separator) {
-            Ok(Some(range)) => Value::text(&reader.buffer()[range], true),
+            Ok(Some(range)) => Value::input(&reader.buffer()[range]),
             Ok(None) => return Ok(0.0),
-            Err(_) => return Ok(-1.0),
+            Err(source) => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                return self.no_line(StreamError::OpenInput { name, source });
+            }
         };
+        if self.code.uses(Special::RT) {
+            let text = Value::text(reader.terminator(), false);
+            self.settings.set(Special::RT, text)?;
+        }
         // NR stays, also for commands: gawk, mawk and the one true awk agree, against POSIX's table.
         if into_value {
             self.vals.push(line);
@@ -345,26 +433,21 @@ impl Vm<'_> {
 }
 
 impl Vm<'_> {
-    /// Sets an element of ENVIRON or ARGV.
-    ///
-    /// # Errors
-    /// Trouble of the scratch heap.
-    pub fn set_outer(&mut self, array: Arr, key: &[u8], text: &[u8]) -> Result<()> {
-        let array = self.store.global_array(array, &[])?;
-        let slot = self.store.entry(array, key)?;
-        self.store.set(array, slot, &Value::text(text, true))
+    /// Tells the user what does not end the run.
+    pub(super) fn warn(&mut self, message: &str) {
+        let place = match self.code.spans.get(self.position()) {
+            Some(span) => self.place(*span) + ": ",
+            None => String::new(),
+        };
+        (self.input.warn)(format!("{place}warning: {message}"));
     }
 
-    /// Copies the operands to ARGV, from 1 on.
-    ///
-    /// # Errors
-    /// Trouble of the scratch heap.
-    pub fn operands_to_argv(&mut self) -> Result<()> {
-        let operands = std::mem::take(&mut self.input.operands);
-        for (at, operand) in operands.iter().enumerate() {
-            self.set_outer(Arr::ARGV, (at + 1).to_string().as_bytes(), operand)?;
+    /// `getline` failed: its value, and ERRNO.
+    fn no_line(&mut self, error: StreamError) -> Result<f64> {
+        if matches!(error, StreamError::StdoutClosed) {
+            return Err(Fatal::broken_pipe());
         }
-        self.input.operands = operands;
-        Ok(())
+        self.set_errno(&error)?;
+        Ok(-1.0)
     }
 }

@@ -1,9 +1,11 @@
-//! `print` and `printf`: finished lines to their destinations.
+//! `print` and `printf`: finished lines to their destinations; closing those, and other commands.
+
+use awk_syntax::names::Special;
 
 use super::Vm;
-use crate::code::To;
+use crate::code::{Arr, To};
 use crate::error::{Fatal, Step as Result};
-use crate::streams::OutKind;
+use crate::streams::{OutKind, Side};
 
 impl Vm<'_> {
     /// Writes the top string of the text buffer; with a redirection its name lies above it.
@@ -21,11 +23,17 @@ impl Vm<'_> {
             To::File | To::Stdout => (OutKind::File, ">"),
             To::Append => (OutKind::Append, ">>"),
             To::Pipe => (OutKind::Pipe, "|"),
+            To::Coprocess => (OutKind::Coprocess, "|&"),
         };
         if name == self.text.len() {
             return Err(Fatal::new(format!(
                 "expression for `{sign}` redirection is an empty string"
             )));
+        }
+        if matches!(kind, OutKind::Pipe | OutKind::Coprocess)
+            && !self.streams.is_running(&self.text[name..])
+        {
+            self.export_environment()?;
         }
         let out = self.streams.output(kind, &self.text[name..])?;
         out.write(&self.text[line..name])?;
@@ -45,5 +53,75 @@ impl Vm<'_> {
         }
         self.text.extend_from_slice(&self.settings.ors);
         self.vals.truncate(first);
+    }
+
+    /// `close` of the stream named on top of the text buffer; its status goes on the number stack.
+    pub(super) fn close(&mut self) {
+        let mark = self.pop_mark();
+        let status = self.streams.close(&self.text[mark..]);
+        self.text.truncate(mark);
+        self.nums.push(status);
+    }
+
+    /// The same for one end, named above it, of a coprocess.
+    pub(super) fn close_side(&mut self) -> Result<()> {
+        let side = self.pop_mark();
+        let name = self.pop_mark();
+        let end = match &self.text[side..].to_ascii_lowercase()[..] {
+            [b't', ..] => Side::To,
+            [b'f', ..] => Side::From,
+            other => {
+                return Err(Fatal::new(format!(
+                    "close: second argument must be \"to\" or \"from\", here it is \"{}\"",
+                    String::from_utf8_lossy(other)
+                )));
+            }
+        };
+        let status = self.streams.close_side(&self.text[name..side], end);
+        self.text.truncate(name);
+        self.nums.push(status);
+        Ok(())
+    }
+
+    /// `fflush`, of the output named on top of the text buffer or of all.
+    pub(super) fn fflush(&mut self, named: bool) {
+        let status = if named {
+            let mark = self.pop_mark();
+            let status = self.streams.flush(Some(&self.text[mark..]));
+            self.text.truncate(mark);
+            status
+        } else {
+            self.streams.flush(None)
+        };
+        self.nums.push(status as f64);
+    }
+
+    /// `system` of the command on top of the text buffer.
+    pub(super) fn system(&mut self) -> Result<()> {
+        self.export_environment()?;
+        let mark = self.pop_mark();
+        let command = self.text.split_off(mark);
+        let status = self.streams.system(&command);
+        self.nums.push(status);
+        Ok(())
+    }
+
+    /// Hands ENVIRON, which the program may have changed, to the commands that are started from now on.
+    pub(super) fn export_environment(&mut self) -> Result<()> {
+        if !self.code.uses(Special::ENVIRON) {
+            return Ok(());
+        }
+        let array = self.array(Arr::ENVIRON)?;
+        let mut variables = Vec::new();
+        for (key, value) in self.pairs(array)? {
+            let text = self.settings.text_of(&value);
+            // What no environment can hold stays out of it.
+            let valid = !key.is_empty() && !key.contains(&b'=');
+            if valid && !key.contains(&0) && !text.contains(&0) {
+                variables.push((key, text));
+            }
+        }
+        self.streams.set_environment(variables);
+        Ok(())
     }
 }

@@ -78,7 +78,10 @@ struct Element {
 }
 
 /// Merge sort, stable; unlike the standard library's it takes any comparison, also one that fails or contradicts itself.
-fn merge_sort<T>(items: Vec<T>, less: &mut impl FnMut(&T, &T) -> Result<Ordering>) -> Result<Vec<T>> {
+fn merge_sort<T>(
+    items: Vec<T>,
+    less: &mut impl FnMut(&T, &T) -> Result<Ordering>,
+) -> Result<Vec<T>> {
     let mut runs: Vec<Vec<T>> = items.into_iter().map(|item| vec![item]).collect();
     while runs.len() > 1 {
         let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
@@ -92,7 +95,11 @@ fn merge_sort<T>(items: Vec<T>, less: &mut impl FnMut(&T, &T) -> Result<Ordering
             let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
             while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
                 let take_right = less(a, b)? == Ordering::Greater;
-                out.extend(if take_right { right.next() } else { left.next() });
+                out.extend(if take_right {
+                    right.next()
+                } else {
+                    left.next()
+                });
             }
             out.extend(left);
             out.extend(right);
@@ -136,7 +143,10 @@ impl Vm<'_> {
                     Ok(())
                 })?;
         } else {
-            let elements = self.elements(array, matches!(order, Order::By(By::IndexText | By::IndexNumber, _)))?;
+            let elements = self.elements(
+                array,
+                matches!(order, Order::By(By::IndexText | By::IndexNumber, _)),
+            )?;
             for element in self.sorted(elements, order)? {
                 keys.push(&element.key);
             }
@@ -148,7 +158,9 @@ impl Vm<'_> {
     /// Keys in the order of loops, for SYMTAB.
     pub(super) fn begin_for_keys(&mut self, pairs: Vec<(Vec<u8>, Value)>) -> Result<()> {
         let order = self.loop_order()?;
-        let elements = pairs.into_iter().map(|(key, value)| self.element(key, value));
+        let elements = pairs
+            .into_iter()
+            .map(|(key, value)| self.element(key, value));
         let elements = elements.collect();
         let mut keys = Keys::default();
         for element in self.sorted(elements, order)? {
@@ -200,6 +212,19 @@ impl Vm<'_> {
 
     /// All elements of an array; without their values if only the keys matter.
     fn elements(&mut self, array: ArrayRef, keys_only: bool) -> Result<Vec<Element>> {
+        let pairs = self.pairs_or_keys(array, keys_only)?;
+        Ok(pairs
+            .into_iter()
+            .map(|(key, value)| self.element(key, value))
+            .collect())
+    }
+
+    /// Keys and values of an array.
+    pub(super) fn pairs(&mut self, array: ArrayRef) -> Result<Vec<(Vec<u8>, Value)>> {
+        self.pairs_or_keys(array, false)
+    }
+
+    fn pairs_or_keys(&mut self, array: ArrayRef, keys_only: bool) -> Result<Vec<(Vec<u8>, Value)>> {
         let mut pairs = Vec::new();
         let mut trouble = None;
         self.store
@@ -223,10 +248,7 @@ impl Vm<'_> {
         if let Some(error) = trouble {
             return Err(error.into());
         }
-        Ok(pairs
-            .into_iter()
-            .map(|(key, value)| self.element(key, value))
-            .collect())
+        Ok(pairs)
     }
 
     fn sorted(&mut self, elements: Vec<Element>, order: Order) -> Result<Vec<Element>> {
@@ -306,11 +328,19 @@ impl Vm<'_> {
                 value => Ok(value),
             });
         }
-        let moved: Vec<Table> = results.iter().filter_map(|r| r.as_ref().err().copied()).collect();
-        for table in self.store.heap_of(target)?.table_clear_outer(target.table)? {
+        let moved: Vec<Table> = results
+            .iter()
+            .filter_map(|r| r.as_ref().err().copied())
+            .collect();
+        for table in self
+            .store
+            .heap_of(target)?
+            .table_clear_outer(target.table)?
+        {
             if !(same && moved.contains(&table)) {
                 let in_use = self.nesting > 0 || !self.frames.is_empty();
-                self.store.drop_inner(ArrayRef { table, ..target }, in_use)?;
+                self.store
+                    .drop_inner(ArrayRef { table, ..target }, in_use)?;
             }
         }
         let count = results.len();

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::{CACHE_MAX, Vm};
 use crate::code::{Arr, Re, Sep};
 use crate::error::{Fatal, Step as Result};
-use crate::fields::Splitter;
+use crate::fields::csv;
 use crate::format::{Arg, Format};
 use crate::num::looks_numeric;
 use crate::regex::Regex;
@@ -52,25 +52,33 @@ impl Vm<'_> {
             return Ok(self.code.regexes[re.0 as usize].clone());
         }
         let mark = self.pop_mark();
-        let text = &self.text[mark..];
         if let Some((recent, regex)) = &self.regex_recent
-            && recent == text
+            && *recent == self.text[mark..]
         {
             let regex = regex.clone();
             self.text.truncate(mark);
             return Ok(regex);
         }
-        let regex = match self.regexes.get(text) {
+        let text = self.text.split_off(mark);
+        let regex = self.compiled(&text)?;
+        self.regex_recent = Some((text, regex.clone()));
+        Ok(regex)
+    }
+
+    /// A regular expression that was computed, compiled now or before.
+    pub(super) fn compiled(&mut self, text: &[u8]) -> Result<Rc<Regex>> {
+        Ok(match self.regexes.get(text) {
             Some(regex) => regex.clone(),
             None => {
-                let made = Regex::new(text, self.settings.charset, false).map_err(|error| {
-                    let shown = String::from_utf8_lossy(text);
-                    Fatal::new(format!(
-                        "regular expression /{shown}/, at character {}: {}",
-                        error.offset + 1,
-                        error.what
-                    ))
-                })?;
+                let made =
+                    Regex::compile(text, self.settings.regex_options()).map_err(|error| {
+                        let shown = String::from_utf8_lossy(text);
+                        Fatal::new(format!(
+                            "regular expression /{shown}/, at character {}: {}",
+                            error.offset + 1,
+                            error.what
+                        ))
+                    })?;
                 if self.regexes.len() >= CACHE_MAX {
                     self.regexes.clear();
                 }
@@ -78,10 +86,7 @@ impl Vm<'_> {
                 self.regexes.insert(text.to_vec(), regex.clone());
                 regex
             }
-        };
-        self.regex_recent = Some((text.to_vec(), regex.clone()));
-        self.text.truncate(mark);
-        Ok(regex)
+        })
     }
 
     pub(super) fn text_to_value(&mut self) {
@@ -125,6 +130,13 @@ impl Vm<'_> {
 
     pub(super) fn match_text(&mut self, re: Re) -> Result<()> {
         let regex = self.regex(re)?;
+        self.match_with(&regex);
+        Ok(())
+    }
+
+    /// `match` of the top string of the text buffer.
+    pub(super) fn match_with(&mut self, regex: &Regex) {
+        let regex = self.cased(regex);
         let mark = self.pop_mark();
         let subject = &self.text[mark..];
         let charset = self.settings.charset;
@@ -138,38 +150,46 @@ impl Vm<'_> {
         };
         self.text.truncate(mark);
         self.nums.push(self.settings.rstart);
-        Ok(())
+    }
+
+    /// A regular expression as IGNORECASE wants it.
+    #[inline]
+    pub(super) fn cased<'r>(&self, regex: &'r Regex) -> &'r Regex {
+        if self.settings.ignore_case {
+            regex.insensitive()
+        } else {
+            regex
+        }
     }
 
     pub(super) fn split(&mut self, array: Arr, sep: Sep) -> Result<()> {
         let splitter = match sep {
-            Sep::Default => self.settings.splitter.clone(),
-            Sep::Const(n) => self.code.splitters[n as usize].clone(),
+            Sep::Default => self.settings.fs.clone(),
+            Sep::Const(n) if !self.settings.ignore_case => {
+                self.code.splitters[n as usize].0.clone()
+            }
+            Sep::Const(n) => self.splitter_argument(&self.code.splitters[n as usize].1)?,
             Sep::Dynamic => {
-                let mark = self.marks.last().copied().unwrap_or(0);
-                // One character, or none, has its own meaning; all else is a regular expression.
-                if text::char_count(self.settings.charset, &self.text[mark..]) <= 1 {
-                    let made = Splitter::from_fs(&self.text[mark..], self.settings.charset, false);
-                    self.marks.pop();
-                    self.text.truncate(mark);
-                    Rc::new(
-                        made.map_err(|e| Fatal::new(format!("separator of `split`: {}", e.what)))?,
-                    )
-                } else {
-                    Rc::new(Splitter::from_regex(self.regex(Re::DYNAMIC)?))
-                }
+                let value = self.pop_val();
+                self.splitter_argument(&value)?
             }
         };
         let mark = self.pop_mark();
         let array = self.array(array)?;
         let paragraph = sep == Sep::Default && self.settings.paragraph;
         self.spans.clear();
-        splitter.split(
-            self.settings.charset,
-            &self.text[mark..],
-            paragraph,
-            &mut self.spans,
-        );
+        if self.settings.csv && sep == Sep::Default {
+            let subject = self.text.split_off(mark);
+            if csv::split(&subject, &mut self.spans, &mut self.text) == csv::Source::Record {
+                self.text.extend_from_slice(&subject);
+            }
+        } else {
+            let charset = self.settings.charset;
+            splitter.split(charset, &self.text[mark..], paragraph, &mut self.spans);
+        }
+        if self.inner_in_use() {
+            self.clear(array)?;
+        }
         let heap = self.store.heap_of(array)?;
         let parts = self.spans.len() as u64;
         let before = heap.table_len(array.table)?;
@@ -186,7 +206,7 @@ impl Vm<'_> {
                     slot,
                     heap::Cell::Str {
                         bytes,
-                        maybe_num: true,
+                        maybe_num: !bytes.is_empty(),
                     },
                 )?;
             }
@@ -208,28 +228,37 @@ impl Vm<'_> {
     }
 
     pub(super) fn substitute(&mut self, re: Re, global: bool) -> Result<()> {
-        let target = self.pop_mark();
-        let replacement = self.pop_mark();
+        // A dynamic pattern lies below both strings; it is taken off without disturbing them.
+        let (strings, split) = self.pop_two();
+        let regex = self.regex(re)?;
+        self.substitute_in(&regex, global, &strings[..split], &strings[split..]);
+        Ok(())
+    }
+
+    /// The same with a regular expression that is there already.
+    pub(super) fn substitute_with(&mut self, regex: &Regex, global: bool) {
+        let (strings, split) = self.pop_two();
+        self.substitute_in(regex, global, &strings[..split], &strings[split..]);
+    }
+
+    /// The two strings on top of the text buffer, and where the second begins.
+    fn pop_two(&mut self) -> (Vec<u8>, usize) {
+        let second = self.pop_mark();
+        let first = self.pop_mark();
+        (self.text.split_off(first), second - first)
+    }
+
+    fn substitute_in(&mut self, regex: &Regex, global: bool, replacement: &[u8], target: &[u8]) {
         let mut out = std::mem::take(&mut self.scratch);
         out.clear();
-        // A dynamic pattern lies below both; take it off without disturbing them.
-        let tail = self.text.split_off(replacement);
-        let regex = self.regex(re)?;
-        let (replacement, target) = tail.split_at(target - replacement);
-        let count = substitute(
-            &regex,
-            self.settings.charset,
-            replacement,
-            target,
-            global,
-            &mut out,
-        );
+        let regex = self.cased(regex);
+        let charset = self.settings.charset;
+        let count = substitute(regex, charset, replacement, target, global, &mut out);
         if count > 0 {
             self.vals.push(Value::text(&out, false));
         }
         self.scratch = out;
         self.nums.push(f64::from(count));
-        Ok(())
     }
 
     /// Values on the stack, formatted: a new string in the text buffer.
@@ -272,7 +301,9 @@ impl Vm<'_> {
 fn argument(value: &Value) -> Arg<'_> {
     match value {
         Value::Num(n) => Arg::Num(*n),
-        Value::Uninit | Value::Array(_) | Value::Link(_) => Arg::Str(b""),
+        Value::Bool(b) => Arg::Num(f64::from(u8::from(*b))),
+        Value::Regex(text) => Arg::Str(text),
+        Value::Uninit | Value::Unassigned | Value::Array(_) | Value::Link(_) => Arg::Str(b""),
         Value::Small(_) | Value::Long(..) => {
             let bytes = value.as_bytes().unwrap_or_default();
             if value.maybe_num() && looks_numeric(bytes).is_some() {

@@ -31,12 +31,12 @@ impl Vm<'_> {
                 Ok(self.globals[n as usize].clone())
             }
             Some(NamedVariable::Special(s)) if !s.is_array() => Ok(self.special(s)),
-            Some(NamedVariable::Global(_) | NamedVariable::Array(_) | NamedVariable::Special(_)) => {
-                Err(Fatal::new(format!(
-                    "attempt to use array `SYMTAB[\"{}\"]` in a scalar context",
-                    String::from_utf8_lossy(name)
-                )))
-            }
+            Some(
+                NamedVariable::Global(_) | NamedVariable::Array(_) | NamedVariable::Special(_),
+            ) => Err(Fatal::new(format!(
+                "attempt to use array `SYMTAB[\"{}\"]` in a scalar context",
+                String::from_utf8_lossy(name)
+            ))),
             Some(NamedVariable::Function) | None => Err(Vm::no_symbol(name)),
         }
     }
@@ -48,12 +48,12 @@ impl Vm<'_> {
                 Ok(())
             }
             Some(NamedVariable::Special(s)) if !s.is_array() => self.set_special(s, value),
-            Some(NamedVariable::Global(_) | NamedVariable::Array(_) | NamedVariable::Special(_)) => {
-                Err(Fatal::new(format!(
-                    "attempt to use array `SYMTAB[\"{}\"]` in a scalar context",
-                    String::from_utf8_lossy(name)
-                )))
-            }
+            Some(
+                NamedVariable::Global(_) | NamedVariable::Array(_) | NamedVariable::Special(_),
+            ) => Err(Fatal::new(format!(
+                "attempt to use array `SYMTAB[\"{}\"]` in a scalar context",
+                String::from_utf8_lossy(name)
+            ))),
             Some(NamedVariable::Function) | None => Err(Vm::no_symbol(name)),
         }
     }

@@ -29,10 +29,10 @@ impl Vm<'_> {
     #[inline]
     pub(super) fn field(&mut self, n: usize) -> Value {
         match self.record.get(n, &self.settings) {
-            Field::Text(s) => Value::text(s, true),
+            Field::Text(s) => Value::input(s),
             Field::Str(s) => Value::text(s, false),
             Field::Value(v) => v.clone(),
-            Field::Missing => Value::text(b"", true),
+            Field::Missing => Value::missing(),
         }
     }
 
@@ -70,17 +70,12 @@ impl Vm<'_> {
                 crate::format::number_to_text(n, &self.settings.convfmt, &mut self.scratch);
                 test.passes(Some(s.cmp(self.scratch.as_slice())))
             }
-            Field::Value(v) => test.passes(crate::value::compare(
-                v,
-                &Value::Num(n),
-                &self.settings.convfmt,
-            )),
+            Field::Value(v) => {
+                let v = v.clone();
+                test.passes(self.compare_num(&v, n))
+            }
             // As an empty field, which is no number: gawk and mawk agree, against POSIX's "uninitialized value".
-            Field::Missing => test.passes(crate::value::compare(
-                &Value::text(b"", true),
-                &Value::Num(n),
-                &self.settings.convfmt,
-            )),
+            Field::Missing => test.passes(self.compare_num(&Value::missing(), n)),
         }
     }
 
@@ -120,14 +115,26 @@ impl Vm<'_> {
         match s {
             Special::NF => return self.record.set_count(value.to_num()),
             // The current record is cut by the FS that was in force when it was read.
-            Special::FS => self.record.split_all(),
+            Special::FS | Special::FPAT | Special::FIELDWIDTHS | Special::IGNORECASE => {
+                self.record.split_all();
+            }
             // Fields assigned so far are joined by the OFS and CONVFMT of then.
             Special::OFS | Special::CONVFMT => {
                 self.record.whole(&self.settings);
             }
             _ => {}
         }
-        self.settings.set(s, value)
+        self.settings.set(s, value)?;
+        if matches!(s, Special::FS | Special::FPAT | Special::FIELDWIDTHS) {
+            let name = Value::text(s.name().as_bytes(), false);
+            self.set_procinfo(b"FS", &name)?;
+        }
+        Ok(())
+    }
+
+    /// Compares with a number, by CONVFMT if it has to be text.
+    pub(super) fn compare_num(&self, v: &Value, n: f64) -> Option<std::cmp::Ordering> {
+        crate::value::compare(v, &Value::Num(n), &self.settings.convfmt, None)
     }
 
     pub(super) fn local_num(&self, n: u32) -> Result<f64> {

@@ -1,0 +1,122 @@
+//! What a program text finds around it: functions and variables of the heap, files to include.
+//!
+//! Invariant: each file is read into a program once, whatever names lead to it.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use awk_syntax::{Included, Sources, World};
+use heap::{Cell, Heap};
+
+use crate::error::system_reason;
+use crate::store::{FUNCTIONS, GLOBALS, stored_function};
+
+/// A file's identity: device and inode.
+type Identity = (u64, u64);
+
+/// See the top of the file.
+pub(crate) struct Surroundings<'h> {
+    heap: &'h Heap,
+    /// What the heap could not give.
+    pub(crate) trouble: Option<heap::Error>,
+    path: Vec<PathBuf>,
+    main_files: HashSet<Identity>,
+    included: HashSet<Identity>,
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
+}
+
+/// The file that `name` means for `-f`, `-i` and `@include`: a name with a slash is a path; any other is looked for in
+/// `path`, first as it is and then with `.awk` behind it (gawk manual, "The AWKPATH Environment Variable").
+pub fn find_source(name: &str, path: &[PathBuf]) -> Option<PathBuf> {
+    let is_there = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|meta| !meta.is_dir());
+    let with_suffix = format!("{name}.awk");
+    let names = [name, &with_suffix];
+    if name.contains('/') {
+        return names.iter().map(PathBuf::from).find(is_there);
+    }
+    names
+        .iter()
+        .flat_map(|name| path.iter().map(move |folder| folder.join(name)))
+        .find(is_there)
+}
+
+impl<'h> Surroundings<'h> {
+    /// For the program in `sources`, whose names are those of the files that it was read from.
+    pub(crate) fn new(heap: &'h Heap, sources: &Sources, path: Vec<PathBuf>) -> Surroundings<'h> {
+        let names = (0..sources.len()).map(|n| PathBuf::from(&sources.get(n as u32).name));
+        Surroundings {
+            heap,
+            trouble: None,
+            path,
+            main_files: names.filter_map(|name| identity(&name)).collect(),
+            included: HashSet::new(),
+        }
+    }
+
+    fn try_read<T: Default>(&mut self, read: impl FnOnce(&Heap) -> heap::Result<T>) -> T {
+        if !self.heap.is_persistent() {
+            return T::default();
+        }
+        read(self.heap).unwrap_or_else(|error| {
+            self.trouble.get_or_insert(error);
+            T::default()
+        })
+    }
+}
+
+impl World for Surroundings<'_> {
+    fn function_text(&mut self, name: &str) -> Option<Vec<u8>> {
+        self.try_read(|heap| stored_function(heap, name))
+    }
+
+    fn function_names(&mut self) -> Vec<String> {
+        self.try_read(|heap| {
+            let mut names = Vec::new();
+            if let Some(table) = heap.root_find(FUNCTIONS)? {
+                heap.for_each(table, &mut |name, _| {
+                    names.push(String::from_utf8_lossy(name).into_owned());
+                    Ok(())
+                })?;
+            }
+            Ok(names)
+        })
+    }
+
+    fn global_names(&mut self) -> Vec<(String, bool)> {
+        self.try_read(|heap| {
+            let mut names = Vec::new();
+            if let Some(table) = heap.root_find(GLOBALS)? {
+                heap.for_each(table, &mut |name, cell| {
+                    let is_array = matches!(cell, Cell::Table(_));
+                    names.push((String::from_utf8_lossy(name).into_owned(), is_array));
+                    Ok(())
+                })?;
+            }
+            Ok(names)
+        })
+    }
+
+    fn include(&mut self, name: &str, _from: &str) -> Result<Included, String> {
+        let Some(path) = find_source(name, &self.path) else {
+            return Err("no such file in the folders of AWKPATH".to_string());
+        };
+        let shown = path.display().to_string();
+        if let Some(identity) = identity(&path) {
+            if self.main_files.contains(&identity) {
+                return Ok(Included::MainFile);
+            }
+            if !self.included.insert(identity) {
+                return Ok(Included::AlreadyThere);
+            }
+        }
+        match std::fs::read(&path) {
+            Ok(text) => Ok(Included::Text { name: shown, text }),
+            Err(error) => Err(system_reason(&error)),
+        }
+    }
+}
