@@ -30,6 +30,20 @@ pub enum Action {
     Script(String),
 }
 
+/// Which reference implementations can say what a case must print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oracles {
+    /// None: the case is about something that only the program under test has.
+    None,
+    /// Every reference: the case is written in the language that all of them share.
+    All,
+    /// gawk from this version on: the case is about what gawk adds to the language.
+    Gawk(GawkVersion),
+}
+
+/// Major and minor number, as in `GNU Awk 5.3.2`: (5, 3).
+pub type GawkVersion = (u32, u32);
+
 /// A file with its name relative to the folder that the case runs in.
 #[derive(Debug)]
 pub struct NamedFile {
@@ -67,7 +81,7 @@ pub struct Case {
     pub files_left: Vec<NamedFile>,
     is_session: bool,
     is_volatile_only: bool,
-    has_reference: bool,
+    oracles: Oracles,
 }
 
 /// Why a corpus could not be loaded.
@@ -123,7 +137,7 @@ impl Case {
             files_left: Vec::new(),
             is_session: false,
             is_volatile_only: false,
-            has_reference: true,
+            oracles: Oracles::All,
         };
         let mut seen: Vec<String> = Vec::new();
         let mut section: Option<Section> = None;
@@ -191,10 +205,14 @@ impl Case {
             "stderr" => self.stderr.push(value.to_lowercase()),
             "modes" if value == "session" => {
                 self.is_session = true;
-                self.has_reference = false;
+                self.oracles = Oracles::None;
             }
             "modes" if value == "volatile" => self.is_volatile_only = true,
-            "oracles" if value == "none" => self.has_reference = false,
+            "oracles" => {
+                self.oracles = Oracles::parse(value).ok_or_else(|| {
+                    format!("oracles: expected none, gawk or gawk-MAJOR.MINOR, found {value:?}")
+                })?;
+            }
             _ => return Err(format!("unknown header {:?}", line.trim_end())),
         }
         Ok(())
@@ -263,7 +281,20 @@ impl Case {
             Mode::Session => self.is_session,
             Mode::Volatile => !self.is_session,
             Mode::Persistent | Mode::Reopened => !self.is_session && !self.is_volatile_only,
-            Mode::Reference => self.has_reference,
+            Mode::Reference => self.oracles != Oracles::None,
+        }
+    }
+
+    /// Whether the reference `who` can say what the case must print. `gawk_version` is that of the gawk at hand;
+    /// `None` if it is not known or `who` is not gawk.
+    #[must_use]
+    pub fn asks(&self, who: &str, gawk_version: Option<GawkVersion>) -> bool {
+        match self.oracles {
+            Oracles::None => false,
+            Oracles::All => true,
+            Oracles::Gawk(version_min) => {
+                who == "gawk" && gawk_version.is_some_and(|version| version >= version_min)
+            }
         }
     }
 
@@ -277,6 +308,19 @@ impl Case {
             .windows(SPLIT_LINE.len())
             .position(|window| window == SPLIT_LINE)?;
         Some((&text[..at], &text[at + SPLIT_LINE.len()..]))
+    }
+}
+
+impl Oracles {
+    fn parse(value: &str) -> Option<Oracles> {
+        match value {
+            "none" => Some(Oracles::None),
+            "gawk" => Some(Oracles::Gawk((0, 0))),
+            _ => {
+                let (major, minor) = value.strip_prefix("gawk-")?.split_once('.')?;
+                Some(Oracles::Gawk((major.parse().ok()?, minor.parse().ok()?)))
+            }
+        }
     }
 }
 
@@ -367,6 +411,22 @@ mod tests {
         assert_eq!(case.files[0].content, b"a\n");
         assert_eq!(case.stdout, b"1\n");
         assert!(case.has_mode(Mode::Reopened) && !case.has_mode(Mode::Session));
+    }
+
+    #[test]
+    fn a_case_asks_only_the_references_that_speak_its_language() {
+        let with = |header: &str| {
+            parse(&format!("{header}--- program\n--- stdout\n")).expect("well-formed")
+        };
+        let shared = with("");
+        assert!(shared.asks("mawk", None) && shared.asks("gawk", None));
+        let any_gawk = with("oracles: gawk\n");
+        assert!(any_gawk.asks("gawk", Some((5, 2))) && !any_gawk.asks("mawk", None));
+        let new_gawk = with("oracles: gawk-5.3\n");
+        assert!(new_gawk.asks("gawk", Some((5, 3))) && new_gawk.asks("gawk", Some((6, 0))));
+        assert!(!new_gawk.asks("gawk", Some((5, 2))) && !new_gawk.asks("gawk", None));
+        assert!(!with("oracles: none\n").asks("gawk", Some((5, 3))));
+        assert!(parse("oracles: gawk-new\n--- program\n--- stdout\n").is_err());
     }
 
     #[test]

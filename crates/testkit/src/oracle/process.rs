@@ -14,7 +14,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Mode;
-use super::case::{Action, Case};
+use super::case::{Action, Case, GawkVersion};
 use super::diff;
 
 /// A case that takes longer has failed. Generous: a case takes milliseconds, a loaded machine may take seconds.
@@ -76,6 +76,18 @@ pub fn run_case(case: &Case, program: &Path, mode: Mode) -> Result<(), String> {
         }
     }
     Err(difference)
+}
+
+/// The version that `program --version` tells on its first line, `GNU Awk 5.3.2, API 4.0`; `None` if it is no gawk.
+pub fn gawk_version(program: &Path) -> Option<GawkVersion> {
+    let output = Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut numbers = text.strip_prefix("GNU Awk ")?.split(['.', ',']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 fn check_messages(case: &Case, stderr: &[u8], difference: &mut String) {
