@@ -1,12 +1,17 @@
-//! The command line: POSIX awk's options, and pmawk's own.
+//! The command line: gawk's options, and pmawk's own.
 //!
 //! POSIX leaves no room for an ordinary option parser (`-F:` and `-vx=1` join option and value, operands end the options,
-//! `-F` may take the next word whatever it looks like), so the words are read here by hand.
+//! `-F` may take the next word whatever it looks like), so the words are read here by hand, as getopt_long reads them for
+//! gawk: long names may be abbreviated, options without a value may be clustered, an optional value is joined.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use help::HELP;
+
+mod help;
 
 /// What `--dump` shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,50 +22,143 @@ pub enum Dump {
     Code,
 }
 
+/// A part of the program, in the order of the command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// `-f`
+    File(OsString),
+    /// `-e`, or the first operand
+    Text(Vec<u8>),
+    /// `-i`
+    Include(OsString),
+}
+
+/// How `--lint` is to be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LintWish {
+    /// Not at all.
+    #[default]
+    None,
+    /// `--lint`
+    All,
+    /// `--lint=fatal`
+    Fatal,
+    /// `--lint=invalid`
+    Invalid,
+    /// `--lint=no-ext`
+    NoExtensions,
+}
+
+/// Tables of values whose fields are quoted where they need it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Separated {
+    /// Commas, RFC 4180.
+    Csv,
+    /// Tabs, with `\t`, `\n` and `\\` escaped.
+    Tsv,
+}
+
 /// The command line, read.
 #[derive(Debug, Default)]
 pub struct Args {
-    pub files: Vec<OsString>,
-    /// Program text, if no `-f` was given.
-    pub program: Option<Vec<u8>>,
+    pub parts: Vec<Part>,
     pub field_separator: Option<Vec<u8>>,
     pub assigns: Vec<Vec<u8>>,
     pub operands: Vec<Vec<u8>>,
+    pub libraries: Vec<OsString>,
+    pub bytes: bool,
+    pub traditional: bool,
+    pub posix: bool,
+    pub intervals: bool,
+    pub sandbox: bool,
+    pub bignum: bool,
+    pub non_decimal: bool,
+    pub trace: bool,
+    /// `-E`: operands are no assignments.
+    pub no_assignments: bool,
+    pub lint: LintWish,
+    pub lint_old: bool,
+    pub dump_variables: Option<OsString>,
+    pub debug: Option<Option<OsString>>,
+    pub pretty: Option<OsString>,
+    pub profile: Option<OsString>,
+    pub gen_pot: bool,
+    pub copyright: bool,
+    pub version: bool,
+    pub help: bool,
+    pub input: Option<Separated>,
+    pub output: Option<Separated>,
+    pub json_lines: Option<Vec<u8>>,
     pub persist: Option<PathBuf>,
     pub snapshot: bool,
     pub lazy: bool,
     pub trust: bool,
+    pub commit_every: Option<u64>,
+    pub resume: bool,
     pub lock_timeout: Option<Duration>,
     pub dumps: Vec<Dump>,
-    pub version: bool,
-    pub help: bool,
 }
 
-/// `--help`.
-pub const HELP: &str = "\
-Usage: pmawk [options] 'program' [file ...]
-       pmawk [options] -f progfile [-f progfile ...] [file ...]
+/// Whether an option takes a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Value {
+    No,
+    Required,
+    /// Only joined to it.
+    Optional,
+}
 
-Runs an AWK program whose global variables, arrays and functions can outlive it in a heap file.
+/// Letter (0: none), name, value.
+type Row = (u8, &'static str, Value);
 
-  -f FILE, --file=FILE              read the program from FILE; may be repeated
-  -F FS, --field-separator=FS       set FS before anything runs
-  -v NAME=VALUE, --assign=...       assign before BEGIN; escape sequences count
-  --                                end of options
-
-  --persist=FILE                    keep globals and functions in heap FILE (made if it does not exist);
-                                    PMAWK_HEAP or GAWK_PERSIST_FILE in the environment do the same
-  --snapshot                        read the last commit and forget all changes
-  --lazy                            do not wait for the medium: after a power cut the heap may be at an earlier commit
-  --lock-timeout=SECONDS            how long to wait for another writer (60)
-  --trust                           open a heap that others own or may write
-
-  --dump=tokens,ast,types,code      show stages of the program instead of running it
-  --version, --help
-
-Exit status: that of `exit` in the program, else 0; 1 for errors on the command line or in the program text; 2 for fatal
-errors while running, 141 if the reader of the output went away, after which the heap is as it was before the run.
-";
+const OPTIONS: [Row; 43] = {
+    use Value::{No, Optional, Required};
+    [
+        (b'f', "file", Required),
+        (b'F', "field-separator", Required),
+        (b'v', "assign", Required),
+        (b'b', "characters-as-bytes", No),
+        (b'c', "traditional", No),
+        (b'C', "copyright", No),
+        (b'd', "dump-variables", Optional),
+        (b'D', "debug", Optional),
+        (b'e', "source", Required),
+        (b'E', "exec", Required),
+        (b'g', "gen-pot", No),
+        (b'h', "help", No),
+        (b'i', "include", Required),
+        (b'I', "trace", No),
+        (b'k', "csv", Optional),
+        (b'l', "load", Required),
+        (b'L', "lint", Optional),
+        (b'M', "bignum", No),
+        (b'N', "use-lc-numeric", No),
+        (b'n', "non-decimal-data", No),
+        (b'o', "pretty-print", Optional),
+        (b'O', "optimize", No),
+        (b'p', "profile", Optional),
+        (b'P', "posix", No),
+        (b'r', "re-interval", No),
+        (b's', "no-optimize", No),
+        (b'S', "sandbox", No),
+        (b't', "lint-old", No),
+        (b'V', "version", No),
+        (b'W', "", Required),
+        (0, "compat", No),
+        (0, "usage", No),
+        (0, "copyleft", No),
+        (0, "tsv", Optional),
+        (0, "json-lines", Optional),
+        (0, "persist", Required),
+        (0, "snapshot", No),
+        (0, "lazy", No),
+        (0, "trust", No),
+        (0, "commit-every", Required),
+        (0, "resume", No),
+        (0, "lock-timeout", Required),
+        (0, "dump", Required),
+    ]
+};
 
 impl Args {
     /// Reads the words after the program's name.
@@ -74,7 +172,6 @@ impl Args {
         while let Some(word) = words.next() {
             let bytes = word.as_bytes();
             if bytes == b"--" {
-                operands.extend(words.by_ref());
                 break;
             }
             if let Some(long) = bytes.strip_prefix(b"--") {
@@ -85,15 +182,19 @@ impl Args {
                 operands.push(word);
                 break;
             }
+            if args.no_assignments {
+                break;
+            }
         }
         operands.extend(words);
         let mut operands = operands.into_iter().map(OsString::into_vec);
-        if args.files.is_empty() && !args.version && !args.help {
-            args.program = Some(
+        let has_program = args.parts.iter().any(|p| !matches!(p, Part::Include(_)));
+        if !has_program && !args.version && !args.help && !args.copyright {
+            args.parts.push(Part::Text(
                 operands
                     .next()
                     .ok_or("no program text: expected 'program' or -f FILE; see --help")?,
-            );
+            ));
         }
         args.operands = operands.collect();
         Ok(args)
@@ -105,22 +206,37 @@ impl Args {
         cluster: &[u8],
         words: &mut impl Iterator<Item = OsString>,
     ) -> Result<(), String> {
-        let letter = cluster[0];
-        let mut value = || -> Result<OsString, String> {
-            if cluster.len() > 1 {
-                return Ok(OsString::from_vec(cluster[1..].to_vec()));
+        let mut rest = cluster;
+        while let Some((&letter, after)) = rest.split_first() {
+            let Some(row) = OPTIONS.iter().find(|row| row.0 == letter && letter != 0) else {
+                return Err(format!(
+                    "unknown option -{}; see --help",
+                    String::from_utf8_lossy(rest).chars().next().unwrap_or('?')
+                ));
+            };
+            let joined = (!after.is_empty()).then(|| OsString::from_vec(after.to_vec()));
+            let value = match row.2 {
+                Value::No => None,
+                // -k clusters like other options, for gawk's has no value; only --csv takes one.
+                Value::Optional if letter == b'k' => None,
+                Value::Optional => joined,
+                Value::Required => Some(
+                    joined
+                        .or_else(|| words.next())
+                        .ok_or_else(|| format!("option -{} needs a value", letter as char))?,
+                ),
+            };
+            if letter == b'W' {
+                // POSIX's way to name a long option.
+                let name = value.unwrap_or_default();
+                return self.long(name.as_bytes(), words);
             }
-            words
-                .next()
-                .ok_or_else(|| format!("option -{} needs a value", letter as char))
-        };
-        match letter {
-            b'f' => self.files.push(value()?),
-            b'F' => self.field_separator = Some(value()?.into_vec()),
-            b'v' => self.assigns.push(value()?.into_vec()),
-            b'V' => self.version = true,
-            b'h' => self.help = true,
-            _ => return Err(format!("unknown option -{}; see --help", letter as char)),
+            let takes_rest = row.2 != Value::No && letter != b'k';
+            self.set(row.1, value)?;
+            if takes_rest {
+                return Ok(());
+            }
+            rest = after;
         }
         Ok(())
     }
@@ -138,34 +254,112 @@ impl Args {
             None => (option, None),
         };
         let shown = String::from_utf8_lossy(name).into_owned();
-        let mut value = || {
-            joined
-                .clone()
-                .or_else(|| words.next())
-                .ok_or_else(|| format!("option --{shown} needs a value"))
+        let begun = |row: &&Row| !name.is_empty() && row.1.as_bytes().starts_with(name);
+        let candidates: Vec<&Row> = OPTIONS.iter().filter(begun).collect();
+        let exact = candidates.iter().find(|row| row.1.as_bytes() == name);
+        let row = match (exact, candidates.as_slice()) {
+            (Some(row), _) => row,
+            (None, [row]) => row,
+            (None, []) => return Err(format!("unknown option --{shown}; see --help")),
+            (None, several) => {
+                let names: Vec<String> = several.iter().map(|r| format!("--{}", r.1)).collect();
+                return Err(format!(
+                    "option --{shown} is ambiguous: it may be {}",
+                    names.join(", ")
+                ));
+            }
         };
+        let value = match (row.2, joined) {
+            (Value::No, Some(_)) => return Err(format!("option --{} takes no value", row.1)),
+            (Value::No, None) => None,
+            (Value::Optional, joined) => joined,
+            (Value::Required, joined) => Some(
+                joined
+                    .or_else(|| words.next())
+                    .ok_or_else(|| format!("option --{} needs a value", row.1))?,
+            ),
+        };
+        self.set(row.1, value)
+    }
+
+    fn set(&mut self, name: &str, value: Option<OsString>) -> Result<(), String> {
+        let given = value.clone().unwrap_or_default();
         match name {
-            b"file" => self.files.push(value()?),
-            b"field-separator" => self.field_separator = Some(value()?.into_vec()),
-            b"assign" => self.assigns.push(value()?.into_vec()),
-            b"persist" => self.persist = Some(PathBuf::from(value()?)),
-            b"snapshot" => self.snapshot = true,
-            b"lazy" => self.lazy = true,
-            b"trust" => self.trust = true,
-            b"lock-timeout" => {
-                let text = value()?;
-                let seconds = text
+            "file" => self.parts.push(Part::File(given)),
+            "source" => self.parts.push(Part::Text(given.into_vec())),
+            "include" => self.parts.push(Part::Include(given)),
+            "exec" => {
+                self.parts.push(Part::File(given));
+                self.no_assignments = true;
+            }
+            "field-separator" => self.field_separator = Some(given.into_vec()),
+            "assign" => self.assigns.push(given.into_vec()),
+            "load" => self.libraries.push(given),
+            "characters-as-bytes" => self.bytes = true,
+            "traditional" | "compat" => self.traditional = true,
+            "posix" => self.posix = true,
+            "re-interval" => self.intervals = true,
+            "sandbox" => self.sandbox = true,
+            "bignum" => self.bignum = true,
+            "non-decimal-data" => self.non_decimal = true,
+            "trace" => self.trace = true,
+            "lint" => {
+                self.lint = match given.to_str() {
+                    Some("") if value.is_none() => LintWish::All,
+                    Some("fatal") => LintWish::Fatal,
+                    Some("invalid") => LintWish::Invalid,
+                    Some("no-ext") => LintWish::NoExtensions,
+                    _ => {
+                        return Err(format!(
+                            "option --lint: {given:?} is none of fatal, invalid and no-ext"
+                        ));
+                    }
+                };
+            }
+            "lint-old" => self.lint_old = true,
+            "dump-variables" => {
+                self.dump_variables = Some(value.unwrap_or_else(|| "awkvars.out".into()));
+            }
+            "debug" => self.debug = Some(value),
+            "pretty-print" => self.pretty = Some(value.unwrap_or_else(|| "awkprof.out".into())),
+            "profile" => self.profile = Some(value.unwrap_or_else(|| "awkprof.out".into())),
+            "gen-pot" => self.gen_pot = true,
+            "copyright" | "copyleft" => self.copyright = true,
+            "version" => self.version = true,
+            "help" | "usage" => self.help = true,
+            // How numbers are written where a locale has another decimal point: there is none here.
+            "use-lc-numeric" => {}
+            // There is nothing to choose: programs are always compiled the same way.
+            "optimize" | "no-optimize" => {}
+            "csv" => self.separated(Separated::Csv, value)?,
+            "tsv" => self.separated(Separated::Tsv, value)?,
+            "json-lines" => {
+                self.json_lines = Some(value.map_or_else(|| b"J".to_vec(), OsString::into_vec));
+            }
+            "persist" => self.persist = Some(PathBuf::from(given)),
+            "snapshot" => self.snapshot = true,
+            "lazy" => self.lazy = true,
+            "trust" => self.trust = true,
+            "resume" => self.resume = true,
+            "commit-every" => {
+                let number = given.to_str().and_then(|t| t.parse().ok());
+                let number = number.filter(|n| *n > 0).ok_or_else(|| {
+                    format!("option --commit-every: {given:?} is no number of records")
+                })?;
+                self.commit_every = Some(number);
+            }
+            "lock-timeout" => {
+                let seconds = given
                     .to_str()
                     .and_then(|t| t.parse::<f64>().ok())
                     .filter(|s| (0.0..=1e9).contains(s));
                 let seconds = seconds.ok_or_else(|| {
-                    format!("option --lock-timeout: {text:?} is no number of seconds")
+                    format!("option --lock-timeout: {given:?} is no number of seconds")
                 })?;
                 self.lock_timeout = Some(Duration::from_secs_f64(seconds));
             }
-            b"dump" => {
-                let text = value()?;
-                for stage in text.to_string_lossy().split(',') {
+            "dump" => {
+                for stage in given.to_string_lossy().split(',') {
                     self.dumps.push(match stage {
                         "tokens" => Dump::Tokens,
                         "ast" => Dump::Ast,
@@ -175,9 +369,27 @@ impl Args {
                     });
                 }
             }
-            b"version" => self.version = true,
-            b"help" => self.help = true,
-            _ => return Err(format!("unknown option --{shown}; see --help")),
+            other => return Err(format!("unknown option --{other}; see --help")),
+        }
+        Ok(())
+    }
+
+    /// `--csv`, `--csv=in`, `--csv=out`, `--csv=both`, and the same for tabs.
+    fn separated(&mut self, kind: Separated, value: Option<OsString>) -> Result<(), String> {
+        let name = if kind == Separated::Csv { "csv" } else { "tsv" };
+        let what = value.unwrap_or_else(|| "in".into());
+        match what.to_str() {
+            Some("in") => self.input = Some(kind),
+            Some("out") => self.output = Some(kind),
+            Some("both") => {
+                self.input = Some(kind);
+                self.output = Some(kind);
+            }
+            _ => {
+                return Err(format!(
+                    "option --{name}: {what:?} is none of in, out and both"
+                ));
+            }
         }
         Ok(())
     }
@@ -196,16 +408,40 @@ mod tests {
         let args = parse(&["-F:", "-vx=1", "-v", "y=2", "-fprog", "-", "-v", "z"]).unwrap();
         assert_eq!(args.field_separator.as_deref(), Some(&b":"[..]));
         assert_eq!(args.assigns, [b"x=1", b"y=2"]);
-        assert_eq!(args.files, ["prog"]);
+        assert_eq!(args.parts, [Part::File("prog".into())]);
         assert_eq!(args.operands, [&b"-"[..], b"-v", b"z"]);
     }
 
     #[test]
     fn the_first_operand_is_the_program_without_f() {
         let args = parse(&["--persist=a.heap", "--", "-x", "file"]).unwrap();
-        assert_eq!(args.program.as_deref(), Some(&b"-x"[..]));
+        assert_eq!(args.parts, [Part::Text(b"-x".to_vec())]);
         assert_eq!(args.operands, [b"file"]);
         assert!(parse(&[]).unwrap_err().contains("no program text"));
         assert!(parse(&["-q", "x"]).unwrap_err().contains("-q"));
+        let args = parse(&["-i", "lib", "program", "file"]).unwrap();
+        assert_eq!(args.parts.len(), 2);
+        assert_eq!(args.operands, [b"file"]);
+    }
+
+    #[test]
+    fn short_options_cluster_and_long_ones_may_be_abbreviated() {
+        let args = parse(&["-bkSF", ":", "--trad", "--lint=no-ext", "x"]).unwrap();
+        assert!(args.bytes && args.sandbox && args.traditional);
+        assert_eq!(args.input, Some(Separated::Csv));
+        assert_eq!(args.lint, LintWish::NoExtensions);
+        assert!(parse(&["--s", "x"]).unwrap_err().contains("ambiguous"));
+        assert!(parse(&["--posix=1", "x"]).unwrap_err().contains("no value"));
+        let args = parse(&["-W", "posix", "-d", "x"]).unwrap();
+        assert!(args.posix);
+        assert_eq!(args.dump_variables, Some("awkvars.out".into()));
+        assert_eq!(args.parts, [Part::Text(b"x".to_vec())]);
+    }
+
+    #[test]
+    fn exec_ends_the_options() {
+        let args = parse(&["-E", "prog", "-v", "x=1"]).unwrap();
+        assert!(args.no_assignments);
+        assert_eq!(args.operands, [&b"-v"[..], b"x=1"]);
     }
 }
