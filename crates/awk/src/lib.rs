@@ -17,6 +17,7 @@ pub mod settings;
 pub mod store;
 pub mod streams;
 pub mod text;
+pub mod time;
 pub mod value;
 pub mod vm;
 
