@@ -15,6 +15,8 @@ pub struct Program {
     pub functions: Vec<Function>,
     /// Libraries named by `@load`, with the places of their names.
     pub loads: Vec<(Library, Span)>,
+    /// Files that `@include` named, in the order of reading. The caller adds those that it included itself (`-i`).
+    pub includes: Vec<String>,
     /// Where comments stand, in the order of reading: from `#` to the end of the line.
     pub comments: Vec<Span>,
     /// Where regular expressions begin: at their slash, or at the `@` in front of it.
@@ -28,6 +30,8 @@ pub struct Rule {
     pub pattern: Pattern,
     /// `None`: no braces, which prints the record.
     pub body: Option<Vec<Stmt>>,
+    /// The namespace in which it is written; `None`: `awk`.
+    pub namespace: Option<Symbol>,
     /// The whole rule.
     pub span: Span,
 }

@@ -70,6 +70,7 @@ pub fn parse(
                     format!("more than {INCLUDES_OPEN_MAX} files include each other"),
                 );
             } else if let Some(source) = fetch(sources, &include, world, diagnostics) {
+                program.includes.push(include.name);
                 open.push(Position {
                     source,
                     at: 0,
@@ -468,6 +469,7 @@ impl Parser<'_> {
         program.rules.push(Rule {
             pattern,
             body,
+            namespace: self.namespace,
             span: start.to(self.last),
         });
         Ok(None)

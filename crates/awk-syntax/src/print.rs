@@ -1,79 +1,281 @@
-//! Tree to text: for `--dump=ast` and for checking what is stored.
+//! Tree to text, laid out as gawk's pretty printer lays it out (`-o`), or with counts in front (`-p`).
 //!
-//! Invariant: reading the text again gives the same tree (spans aside). The tree keeps the program's own parentheses, so
-//! none are added; `tests/round_trip.rs` checks this on random programs.
+//! Invariant: reading the text again gives a program that means the same. The tree keeps the program's own parentheses;
+//! more are added where gawk adds them, and in the few places where gawk's text would read as something else
+//! (`- --x`, `delete a[i, j]`). `tests/round_trip.rs` checks this on random programs.
+
+use std::collections::{HashSet, VecDeque};
 
 use crate::ast::*;
+use crate::diagnostic::Diagnostics;
+use crate::dialect::Options;
 use crate::names::{Names, Symbol};
+use crate::parse::parse;
+use crate::span::{Sources, Span};
+use crate::world::World;
 
-/// The whole program.
-pub fn program(program: &Program, names: &Names) -> String {
-    let mut p = Printer {
-        names,
-        out: String::new(),
-        indent: 0,
-    };
-    for rule in &program.rules {
-        p.rule(rule);
-        p.out.push('\n');
-    }
-    for function in &program.functions {
-        p.function(function);
-        p.out.push('\n');
-    }
-    p.out
+mod comments;
+mod expressions;
+mod statements;
+
+/// How often parts of a program ran, for a profile.
+pub trait Counts {
+    /// The number for a place of the tree:
+    ///
+    /// | place | number |
+    /// |---|---|
+    /// | `Stmt::span` of a loop | how often its body began |
+    /// | `Stmt::span` of any other statement | how often it ran |
+    /// | the span of a condition of `if` after the first | how often it was computed |
+    /// | `Rule::span` | how often its pattern was tried |
+    /// | `Case::span` | how often it was entered |
+    /// | `Function::name_span` | how often it was called |
+    fn ran(&self, place: Span) -> u64;
+
+    /// How often the condition of an `if`, or the pattern of a rule (its first expression), was true.
+    fn was_true(&self, place: Span) -> u64;
 }
 
-/// One function definition.
-pub fn function(function: &Function, names: &Names) -> String {
-    let mut p = Printer {
-        names,
-        out: String::new(),
-        indent: 0,
-    };
-    p.function(function);
-    p.out
+/// A program as text.
+///
+/// With `counts` the layout is that of a profile, which has no comments; the line that says when it was made is the
+/// caller's.
+pub fn program(
+    program: &Program,
+    names: &Names,
+    sources: &Sources,
+    counts: Option<&dyn Counts>,
+) -> String {
+    let mut printer = Printer::new(names, sources, counts);
+    printer.program(program);
+    printer.out
+}
+
+/// Reads a program and gives it as text (`-o`): it need not be one that can run.
+///
+/// `includes` are the files that the caller included itself (`-i`). With an error in the second value the first is `Err`,
+/// and the sources are given back for wording the messages.
+pub fn pretty(
+    mut sources: Sources,
+    includes: &[String],
+    options: &Options,
+    world: &mut dyn World,
+) -> (Result<String, Sources>, Diagnostics) {
+    let mut diagnostics = Diagnostics::default();
+    let mut names = Names::default();
+    let mut tree = Program::default();
+    if !sources.is_empty() {
+        let last = (sources.len() - 1) as u32;
+        tree = parse(
+            &mut sources,
+            0,
+            last,
+            &mut names,
+            options,
+            world,
+            &mut diagnostics,
+        );
+    }
+    if diagnostics.has_errors() {
+        return (Err(sources), diagnostics);
+    }
+    tree.includes.splice(..0, includes.iter().cloned());
+    tree.loads
+        .splice(..0, options.libraries.iter().map(|l| (*l, Span::default())));
+    let text = program(&tree, &names, &sources, None);
+    (Ok(text), diagnostics)
 }
 
 struct Printer<'a> {
     names: &'a Names,
+    sources: &'a Sources,
+    counts: Option<&'a dyn Counts>,
     out: String,
     indent: usize,
+    namespace: Option<Symbol>,
+    params: HashSet<Symbol>,
+    /// Comments inside of the item that is being printed, in order.
+    pending: VecDeque<comments::Comment>,
 }
 
-impl Printer<'_> {
-    fn text(&mut self, text: &str) {
-        self.out.push_str(text);
+/// A kind of rules: its heading in a profile, and what belongs to it.
+type Section = (&'static str, fn(&Pattern) -> bool);
+
+/// In the order of printing.
+const SECTIONS: [Section; 5] = [
+    ("BEGIN rule(s)", |p| matches!(p, Pattern::Begin)),
+    ("BEGINFILE rule(s)", |p| matches!(p, Pattern::BeginFile)),
+    ("Rule(s)", |p| {
+        matches!(p, Pattern::Always | Pattern::Expr(_) | Pattern::Range(..))
+    }),
+    ("ENDFILE rule(s)", |p| matches!(p, Pattern::EndFile)),
+    ("END rule(s)", |p| matches!(p, Pattern::End)),
+];
+
+impl<'a> Printer<'a> {
+    fn new(names: &'a Names, sources: &'a Sources, counts: Option<&'a dyn Counts>) -> Printer<'a> {
+        Printer {
+            names,
+            sources,
+            counts,
+            out: String::new(),
+            indent: 0,
+            namespace: None,
+            params: HashSet::new(),
+            pending: VecDeque::new(),
+        }
     }
 
-    fn name(&mut self, symbol: Symbol) {
-        self.out.push_str(self.names.text(symbol));
-    }
-
-    fn rule(&mut self, rule: &Rule) {
-        match &rule.pattern {
-            Pattern::Begin => self.text("BEGIN"),
-            Pattern::End => self.text("END"),
-            Pattern::BeginFile => self.text("BEGINFILE"),
-            Pattern::EndFile => self.text("ENDFILE"),
-            Pattern::Always => {}
-            Pattern::Expr(e) => self.expr(e),
-            Pattern::Range(from, to) => {
-                self.expr(from);
-                self.text(", ");
-                self.expr(to);
+    fn program(&mut self, program: &Program) {
+        let comments = match self.counts {
+            None => comments::Comments::assign(program, self.sources),
+            Some(_) => comments::Comments::default(),
+        };
+        for (library, _) in &program.loads {
+            self.text("@load \"");
+            self.text(library.name());
+            self.text("\"\n");
+        }
+        let mut begun = !program.loads.is_empty();
+        for (heading, belongs) in SECTIONS {
+            let rules = program.rules.iter().filter(|r| belongs(&r.pattern));
+            for (at, rule) in rules.enumerate() {
+                if self.counts.is_some() {
+                    if at == 0 {
+                        self.text(&format!("\t# {heading}\n\n"));
+                    } else if heading == "Rule(s)" {
+                        self.text("\n");
+                    }
+                } else if begun {
+                    self.text("\n");
+                }
+                begun = true;
+                self.rule(rule, &comments);
             }
         }
-        if let Some(body) = &rule.body {
+        if !comments.trailing.is_empty() {
+            let more = !program.functions.is_empty() || !program.includes.is_empty();
+            let gap = if more { "\n" } else { "" };
+            self.text(gap);
+            self.lead(&comments.trailing);
+            self.text(gap);
+        }
+        let headed = !comments.trailing.is_empty();
+        self.includes(program, !headed);
+        let mut functions: Vec<&Function> = program.functions.iter().collect();
+        functions.sort_by_key(|f| {
+            // gawk lists the functions of the namespace `awk` first.
+            let text = self.names.text(f.name);
+            (text.contains("::"), text)
+        });
+        if self.counts.is_some() && !functions.is_empty() {
+            self.text("\n\t# Functions, listed alphabetically\n");
+        }
+        for (at, function) in functions.into_iter().enumerate() {
+            // gawk's layout: two empty lines before a comment that heads the first function.
+            let lead = comments.before(function.span);
+            self.text(if at == 0 && !headed && !lead.is_empty() {
+                "\n\n"
+            } else {
+                "\n"
+            });
+            self.function(function, &comments);
+        }
+    }
+
+    /// The remark that names included files, since their text is part of what is printed.
+    fn includes(&mut self, program: &Program, gap: bool) {
+        if program.includes.is_empty() || self.counts.is_some() {
+            return;
+        }
+        self.text(if gap { "\n" } else { "" });
+        self.text("# Included files (-i and/or @include)\n\n");
+        for name in &program.includes {
+            self.text(&format!("# @include \"{name}\"\n"));
+        }
+    }
+
+    /// Goes to the namespace of the next item.
+    fn enter(&mut self, namespace: Option<Symbol>) {
+        if self.namespace == namespace {
+            return;
+        }
+        self.namespace = namespace;
+        let names = self.names;
+        let text = namespace.map_or("awk", |n| names.text(n));
+        self.text(&format!("@namespace \"{text}\"\n\n"));
+    }
+
+    fn rule(&mut self, rule: &Rule, comments: &comments::Comments) {
+        self.enter(rule.namespace);
+        let lead = comments.before(rule.span);
+        self.lead(lead);
+        self.pending = comments.inside(rule.span);
+        let word = match &rule.pattern {
+            Pattern::Begin => "BEGIN",
+            Pattern::End => "END",
+            Pattern::BeginFile => "BEGINFILE",
+            Pattern::EndFile => "ENDFILE",
+            Pattern::Always | Pattern::Expr(_) | Pattern::Range(..) => "",
+        };
+        if !word.is_empty() && !lead.is_empty() {
+            self.text("\n");
+        }
+        let first = match &rule.pattern {
+            Pattern::Expr(e) | Pattern::Range(e, _) => Some(e),
+            _ => None,
+        };
+        match (self.counts, first) {
+            (Some(counts), Some(_)) => self.item_margin(counts.ran(rule.span)),
+            (Some(counts), None) if word.is_empty() => self.item_margin(counts.ran(rule.span)),
+            (Some(_), _) => self.item_margin(0),
+            (None, _) => {}
+        }
+        self.text(word);
+        if let Some(e) = first {
+            self.expr(e);
+        }
+        if let Pattern::Range(_, to) = &rule.pattern {
+            self.text(", ");
+            self.expr(to);
+        }
+        if first.is_some() || !word.is_empty() {
             self.text(" ");
-            self.block(body);
+        }
+        match &rule.body {
+            Some(body) => {
+                self.text("{");
+                if let (Some(counts), Some(e)) = (self.counts, first) {
+                    self.true_count(counts.was_true(e.span));
+                }
+                let first = body.first().map_or(rule.span.end, |s| s.span.start);
+                self.comment_at_brace(rule.span.source, first);
+                self.text("\n");
+                self.close(body, rule.span.end);
+            }
+            None => {
+                self.text("{\n");
+                self.indent += 1;
+                self.margin(0);
+                self.text("print\n");
+                self.indent -= 1;
+                self.margin(0);
+                self.text("}");
+            }
         }
         self.text("\n");
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &Function, comments: &comments::Comments) {
+        self.enter(function.namespace);
+        self.lead(comments.before(function.span));
+        self.pending = comments.inside(function.span);
+        if let Some(counts) = self.counts {
+            self.item_margin(counts.ran(function.name_span));
+        }
         self.text("function ");
         self.name(function.name);
+        self.params = function.params.iter().map(|(param, _)| *param).collect();
         self.text("(");
         for (at, (param, _)) in function.params.iter().enumerate() {
             if at > 0 {
@@ -82,409 +284,66 @@ impl Printer<'_> {
             self.name(*param);
         }
         self.text(")\n");
-        self.block(&function.body);
+        self.margin(0);
+        self.text("{\n");
+        self.close(&function.body, function.span.end);
+        self.params.clear();
         self.text("\n");
     }
 
-    fn block(&mut self, body: &[Stmt]) {
-        self.text("{\n");
-        self.indent += 1;
-        for statement in body {
-            self.line(statement);
-        }
-        self.indent -= 1;
-        self.tabs();
-        self.text("}");
-    }
+    // ---- the margin ----
 
-    fn tabs(&mut self) {
+    /// What stands before the text of a line: the count in a profile, and the indentation.
+    fn margin(&mut self, count: u64) {
+        if self.counts.is_some() {
+            self.item_margin(count);
+        }
         for _ in 0..self.indent {
             self.out.push('\t');
         }
     }
 
-    fn line(&mut self, statement: &Stmt) {
-        self.tabs();
-        self.statement(statement);
-        self.text("\n");
-    }
-
-    fn statement(&mut self, statement: &Stmt) {
-        match &statement.kind {
-            StmtKind::Expr(e) => self.expr(e),
-            StmtKind::Print {
-                printf,
-                args,
-                parens,
-                to,
-            } => {
-                self.text(if *printf { "printf" } else { "print" });
-                if *parens {
-                    self.text("(");
-                    self.list(args);
-                    self.text(")");
-                } else if !args.is_empty() {
-                    self.text(" ");
-                    self.list(args);
-                }
-                if let Some(to) = to {
-                    self.text(match to.kind {
-                        RedirectKind::File => " > ",
-                        RedirectKind::Append => " >> ",
-                        RedirectKind::Pipe => " | ",
-                        RedirectKind::Coprocess => " |& ",
-                    });
-                    self.expr(&to.target);
-                }
-            }
-            StmtKind::If { arms, otherwise } => {
-                for (at, (cond, body)) in arms.iter().enumerate() {
-                    self.text(if at == 0 { "if (" } else { " else if (" });
-                    self.expr(cond);
-                    self.text(") ");
-                    self.block(body);
-                }
-                if let Some(body) = otherwise {
-                    self.text(" else ");
-                    self.block(body);
-                }
-            }
-            StmtKind::While { cond, body } => {
-                self.text("while (");
-                self.expr(cond);
-                self.text(") ");
-                self.block(body);
-            }
-            StmtKind::DoWhile { body, cond } => {
-                self.text("do ");
-                self.block(body);
-                self.text(" while (");
-                self.expr(cond);
-                self.text(")");
-            }
-            StmtKind::For {
-                init,
-                cond,
-                step,
-                body,
-            } => {
-                self.text("for (");
-                if let Some(init) = init {
-                    self.statement(init);
-                }
-                self.text("; ");
-                if let Some(cond) = cond {
-                    self.expr(cond);
-                }
-                self.text("; ");
-                if let Some(step) = step {
-                    self.statement(step);
-                }
-                self.text(") ");
-                self.block(body);
-            }
-            StmtKind::ForIn {
-                var, array, body, ..
-            } => {
-                self.text("for (");
-                self.name(*var);
-                self.text(" in ");
-                self.array(array);
-                self.text(") ");
-                self.block(body);
-            }
-            StmtKind::Switch { subject, cases } => {
-                self.text("switch (");
-                self.expr(subject);
-                self.text(") {\n");
-                for case in cases {
-                    self.case(case);
-                }
-                self.tabs();
-                self.text("}");
-            }
-            StmtKind::Block(body) => self.block(body),
-            StmtKind::Next => self.text("next"),
-            StmtKind::NextFile => self.text("nextfile"),
-            StmtKind::Exit(value) => self.keyword("exit", value.as_ref()),
-            StmtKind::Return(value) => self.keyword("return", value.as_ref()),
-            StmtKind::Break => self.text("break"),
-            StmtKind::Continue => self.text("continue"),
-            StmtKind::Delete { array, subs, .. } => {
-                self.text("delete ");
-                self.array(array);
-                if let Some(subs) = subs {
-                    self.subscripts(subs);
-                }
-            }
+    /// The margin of the first line of a rule or function, in a profile.
+    fn item_margin(&mut self, count: u64) {
+        if count > 0 {
+            self.text(&format!("{count:6}  "));
+        } else {
+            self.text("\t");
         }
     }
 
-    fn case(&mut self, case: &Case) {
-        self.tabs();
-        match &case.label {
-            None => self.text("default:\n"),
-            Some(label) => {
-                self.text("case ");
-                self.expr(label);
-                self.text(":\n");
-            }
-        }
-        self.indent += 1;
-        for statement in &case.body {
-            self.line(statement);
-        }
-        self.indent -= 1;
-    }
-
-    fn array(&mut self, array: &ArrayExpr) {
-        self.name(array.name);
-        for subs in &array.path {
-            self.subscripts(subs);
+    fn true_count(&mut self, count: u64) {
+        if count > 0 {
+            self.text(&format!(" # {count}"));
         }
     }
 
-    fn subscripts(&mut self, subs: &[Expr]) {
-        self.text("[");
-        self.list(subs);
-        self.text("]");
+    fn text(&mut self, text: &str) {
+        self.out.push_str(text);
     }
 
-    fn keyword(&mut self, word: &str, value: Option<&Expr>) {
-        self.text(word);
-        if let Some(value) = value {
-            self.text(" ");
-            self.expr(value);
-        }
-    }
-
-    fn list(&mut self, list: &[Expr]) {
-        self.joined(list, ", ");
-    }
-
-    fn joined(&mut self, list: &[Expr], between: &str) {
-        for (at, e) in list.iter().enumerate() {
-            if at > 0 {
-                self.text(between);
+    /// A name as it has to be written in the current namespace.
+    fn name(&mut self, symbol: Symbol) {
+        let names = self.names;
+        let text = names.text(symbol);
+        let upper = |name: &str| name.bytes().all(|b| b.is_ascii_uppercase());
+        let Some(space) = self.namespace.map(|n| names.text(n)) else {
+            return self.text(text);
+        };
+        match text.split_once("::") {
+            Some((its, rest))
+                if its == space
+                    && !upper(rest)
+                    && !names.find(rest).is_some_and(|s| self.params.contains(&s)) =>
+            {
+                self.text(rest)
             }
-            self.expr(e);
-        }
-    }
-
-    fn prefix(&mut self, sign: &str, operand: &Expr) {
-        self.text(sign);
-        // `- -x` must not become `--x`.
-        self.text(" ");
-        self.expr(operand);
-    }
-
-    fn expr(&mut self, e: &Expr) {
-        match &e.kind {
-            ExprKind::Num(n) if n.is_infinite() => self.text("1e999"),
-            ExprKind::Num(n) => {
-                let text = format!("{n:?}");
-                self.text(&text);
-            }
-            ExprKind::Str(s) => self.string(s),
-            ExprKind::Translated(s) => {
-                self.text("_");
-                self.string(s);
-            }
-            ExprKind::Regex(r) => self.regex(r),
-            ExprKind::TypedRegex(r) => {
-                self.text("@");
-                self.regex(r);
-            }
-            ExprKind::Var(name) => self.name(*name),
-            ExprKind::Field(number) => {
-                self.text("$");
-                self.expr(number);
-            }
-            ExprKind::Index { array, subs } => {
-                self.array(array);
-                self.subscripts(subs);
-            }
-            ExprKind::Group(inner) => {
-                self.text("(");
-                self.expr(inner);
-                self.text(")");
-            }
-            ExprKind::Tuple(list) => {
-                self.text("(");
-                self.list(list);
-                self.text(")");
-            }
-            ExprKind::Not(operand) => self.prefix("!", operand),
-            ExprKind::Minus(operand) => self.prefix("-", operand),
-            ExprKind::Plus(operand) => self.prefix("+", operand),
-            ExprKind::Arith { first, rest } => {
-                self.expr(first);
-                for (op, operand) in rest {
-                    self.text(" ");
-                    self.text(op.text());
-                    self.text(" ");
-                    self.expr(operand);
-                }
-            }
-            ExprKind::Power { base, exponent } => {
-                self.expr(base);
-                self.text(" ^ ");
-                self.expr(exponent);
-            }
-            ExprKind::Concat(list) => self.joined(list, " "),
-            ExprKind::Compare { op, left, right } => {
-                self.expr(left);
-                self.text(" ");
-                self.text(op.text());
-                self.text(" ");
-                self.expr(right);
-            }
-            ExprKind::Match {
-                negated,
-                left,
-                right,
-            } => {
-                self.expr(left);
-                self.text(if *negated { " !~ " } else { " ~ " });
-                self.expr(right);
-            }
-            ExprKind::In { subs, array, .. } => {
-                if let [sub] = subs.as_slice() {
-                    self.expr(sub);
-                } else {
-                    self.text("(");
-                    self.list(subs);
-                    self.text(")");
-                }
-                self.text(" in ");
-                self.array(array);
-            }
-            ExprKind::And(list) => self.joined(list, " && "),
-            ExprKind::Or(list) => self.joined(list, " || "),
-            ExprKind::Cond { cond, yes, no } => {
-                self.expr(cond);
-                self.text(" ? ");
-                self.expr(yes);
-                self.text(" : ");
-                self.expr(no);
-            }
-            ExprKind::Assign { target, op, value } => {
-                self.expr(target);
-                self.text(" ");
-                self.text(op.map_or("", ArithOp::text));
-                self.text("= ");
-                self.expr(value);
-            }
-            ExprKind::Step {
-                target,
-                down,
-                prefix,
-            } => {
-                let sign = if *down { "--" } else { "++" };
-                if *prefix {
-                    self.text(sign);
-                    self.expr(target);
-                } else {
-                    self.expr(target);
-                    self.text(sign);
-                }
-            }
-            ExprKind::Call { name, args } => {
-                self.name(*name);
-                self.text("(");
-                self.list(args);
-                self.text(")");
-            }
-            ExprKind::IndirectCall { name, args, .. } => {
-                self.text("@");
-                self.name(*name);
-                self.text("(");
-                self.list(args);
-                self.text(")");
-            }
-            ExprKind::Builtin {
-                which,
-                args,
-                parens,
-            } => {
-                self.text(which.name());
-                if *parens {
-                    self.text("(");
-                    self.list(args);
-                    self.text(")");
-                }
-            }
-            ExprKind::Getline { target, from } => {
-                match from {
-                    GetlineFrom::Command(command) => {
-                        self.expr(command);
-                        self.text(" | ");
-                    }
-                    GetlineFrom::Coprocess(command) => {
-                        self.expr(command);
-                        self.text(" |& ");
-                    }
-                    GetlineFrom::Main | GetlineFrom::File(_) => {}
-                }
-                self.text("getline");
-                if let Some(target) = target {
-                    self.text(" ");
-                    self.expr(target);
-                }
-                if let GetlineFrom::File(file) = from {
-                    self.text(" < ");
-                    self.expr(file);
-                }
+            Some(_) => self.text(text),
+            None if upper(text) || self.params.contains(&symbol) => self.text(text),
+            None => {
+                self.text("awk::");
+                self.text(text);
             }
         }
-    }
-
-    fn string(&mut self, s: &[u8]) {
-        self.text("\"");
-        for &byte in s {
-            match byte {
-                b'"' => self.text("\\\""),
-                b'\\' => self.text("\\\\"),
-                b'\n' => self.text("\\n"),
-                b'\t' => self.text("\\t"),
-                b'\r' => self.text("\\r"),
-                0x20..=0x7e => self.out.push(byte as char),
-                _ => self.out.push_str(&format!("\\{byte:03o}")),
-            }
-        }
-        self.text("\"");
-    }
-
-    /// A regular expression is text for another parser: bytes stay as they are, except what would end it. Bytes that are no
-    /// UTF-8 are written as octal escapes, which that parser reads as the same bytes.
-    fn regex(&mut self, r: &[u8]) {
-        self.text("/");
-        let mut rest = r;
-        while !rest.is_empty() {
-            let valid = match std::str::from_utf8(rest) {
-                Ok(text) => text,
-                Err(error) => std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default(),
-            };
-            let mut chars = valid.chars();
-            while let Some(c) = chars.next() {
-                match c {
-                    '\\' => {
-                        self.out.push('\\');
-                        if let Some(next) = chars.next() {
-                            self.out.push(next);
-                        }
-                    }
-                    '/' => self.text("\\/"),
-                    '\n' => self.text("\\n"),
-                    c => self.out.push(c),
-                }
-            }
-            rest = &rest[valid.len()..];
-            if let Some((&byte, after)) = rest.split_first() {
-                self.out.push_str(&format!("\\{byte:03o}"));
-                rest = after;
-            }
-        }
-        self.text("/");
     }
 }

@@ -15,6 +15,7 @@ use crate::diagnostic::Diagnostics;
 use crate::dialect::{Dialect, Options};
 use crate::names::{Library, Names, Special, Symbol};
 use crate::parse::parse;
+use crate::print::Counts;
 use crate::span::{Sources, Span};
 use crate::world::World;
 use walk::{Walk, walk_body, walk_rule};
@@ -97,6 +98,11 @@ pub struct Resolved {
     pub dialect: Dialect,
     /// Libraries that are loaded, by the program or from outside.
     pub libraries: Vec<Library>,
+    /// What the program loads itself.
+    pub loads: Vec<(Library, Span)>,
+    /// Files that `@include` named.
+    pub includes: Vec<String>,
+    comments: Vec<Span>,
     function_numbers: HashMap<Symbol, u32>,
     places: HashMap<Symbol, Place>,
 }
@@ -145,14 +151,27 @@ impl Resolved {
         Cow::Owned([directive.as_bytes(), text].concat())
     }
 
-    /// The program as text again.
+    /// The program as text again (`--dump=ast`), functions of the heap included.
     pub fn print(&self) -> String {
-        let program = Program {
+        crate::print::program(&self.tree(|_| true), &self.names, &self.sources, None)
+    }
+
+    /// The program's own text with counts (`-p`).
+    pub fn profile(&self, counts: &dyn Counts) -> String {
+        let tree = self.tree(|f| !f.from_lookup);
+        crate::print::program(&tree, &self.names, &self.sources, Some(counts))
+    }
+
+    fn tree(&self, wanted: impl Fn(&ResolvedFunction) -> bool) -> Program {
+        let functions = self.functions.iter().filter(|f| wanted(f));
+        Program {
             rules: self.rules.clone(),
-            functions: self.functions.iter().map(|f| f.function.clone()).collect(),
-            ..Program::default()
-        };
-        crate::print::program(&program, &self.names)
+            functions: functions.map(|f| f.function.clone()).collect(),
+            loads: self.loads.clone(),
+            includes: self.includes.clone(),
+            comments: self.comments.clone(),
+            regexes: Vec::new(),
+        }
     }
 
     /// Globals and functions with their kinds (`--dump=types`).
@@ -218,14 +237,17 @@ pub fn load(
         names,
         dialect: options.dialect,
         libraries: options.libraries.clone(),
+        loads: program.loads,
+        includes: program.includes,
+        comments: program.comments,
         ..Resolved::default()
     };
     if diagnostics.has_errors() {
         return (Err(resolved.sources), diagnostics);
     }
-    for (library, _) in program.loads {
-        if !resolved.libraries.contains(&library) {
-            resolved.libraries.push(library);
+    for (library, _) in &resolved.loads {
+        if !resolved.libraries.contains(library) {
+            resolved.libraries.push(*library);
         }
     }
     let mut rules = std::mem::take(&mut resolved.rules);

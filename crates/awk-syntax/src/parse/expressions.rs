@@ -89,9 +89,60 @@ impl Parser<'_> {
                 },
                 span,
             };
+            left = self.after_membership(left)?;
         }
         self.depth = depth;
         Ok(left)
+    }
+
+    /// Operators that bind tighter than `in` and can follow it all the same, since `in` has ended: `i in a ~ b`.
+    fn after_membership(&mut self, mut left: Expr) -> Parse<Expr> {
+        loop {
+            let negated = match self.token {
+                Token::Tilde => Some(false),
+                Token::NotTilde => Some(true),
+                _ => None,
+            };
+            let op = self.compare_op();
+            if negated.is_none() && op.is_none() {
+                return Ok(left);
+            }
+            self.deepen()?;
+            self.bump();
+            let right = Box::new(if op.is_some() {
+                self.piped()?
+            } else {
+                self.comparison()?
+            });
+            let span = left.span.to(right.span);
+            let left_box = Box::new(left);
+            let kind = match op {
+                Some(op) => ExprKind::Compare {
+                    op,
+                    left: left_box,
+                    right,
+                },
+                None => ExprKind::Match {
+                    negated: negated == Some(true),
+                    left: left_box,
+                    right,
+                },
+            };
+            left = Expr { kind, span };
+        }
+    }
+
+    /// The comparison that the current token is.
+    fn compare_op(&self) -> Option<CompareOp> {
+        Some(match self.token {
+            Token::Lt => CompareOp::Lt,
+            Token::Le => CompareOp::Le,
+            Token::Eq => CompareOp::Eq,
+            Token::Ne => CompareOp::Ne,
+            Token::Ge => CompareOp::Ge,
+            Token::Gt if !self.no_gt => CompareOp::Gt,
+            _ => return None,
+        })
     }
 
     /// One more level of a left-leaning chain; the caller resets `depth` at its end.
@@ -126,22 +177,12 @@ impl Parser<'_> {
 
     pub(super) fn comparison(&mut self) -> Parse<Expr> {
         let left = self.piped()?;
-        let op = match self.token {
-            Token::Lt => CompareOp::Lt,
-            Token::Le => CompareOp::Le,
-            Token::Eq => CompareOp::Eq,
-            Token::Ne => CompareOp::Ne,
-            Token::Ge => CompareOp::Ge,
-            Token::Gt if !self.no_gt => CompareOp::Gt,
-            _ => return Ok(left),
+        let Some(op) = self.compare_op() else {
+            return Ok(left);
         };
         self.bump();
         let right = self.piped()?;
-        if matches!(
-            self.token,
-            Token::Lt | Token::Le | Token::Eq | Token::Ne | Token::Ge
-        ) || (self.token == Token::Gt && !self.no_gt)
-        {
+        if self.compare_op().is_some() {
             return self.fail("no second comparison: `a < b < c` needs parentheses");
         }
         let span = left.span.to(right.span);
@@ -429,7 +470,8 @@ impl Parser<'_> {
                 self.bump();
                 let target = self.getline_target()?;
                 let from = if self.take(&Token::Lt) {
-                    let file = self.nested(1, |p| p.postfix(false))?;
+                    // gawk's `simp_exp`: arithmetic belongs to the name of the file, a concatenation does not.
+                    let file = self.nested(NEST_COST, Self::sum)?;
                     GetlineFrom::File(Box::new(file))
                 } else {
                     if matches!(self.context, Context::BeginFile | Context::EndFile) {
