@@ -4,22 +4,25 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a program may
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use awk::regex::Syntax;
 use awk::text::Charset;
-use awk::{Error, Setup};
-use awk_syntax::Sources;
+use awk::{Error, Language, Setup};
+use awk_syntax::Dialect;
+use awk_syntax::names::Library;
 use heap::{Durability, Heap, Options};
 
 mod args;
 mod exit;
+mod program;
 
-use args::{Args, Dump, HELP};
+use args::{Args, Dump, HELP, Separated};
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -66,15 +69,25 @@ fn run(args: Args) -> Result<i32> {
         println!("pmawk {}", env!("CARGO_PKG_VERSION"));
         return Ok(Exit::Ok as i32);
     }
-    let sources = read_program(&args)?;
+    if args.copyright {
+        print!("{COPYRIGHT}");
+        return Ok(Exit::Ok as i32);
+    }
+    let path = program::search_path();
+    let (sources, includes) = program::read(&args.parts, &path)?;
     if args.dumps.contains(&Dump::Tokens) {
-        print!(
-            "{}",
-            awk_syntax::parse::dump_tokens(&sources, awk_syntax::Dialect::Gawk)
-        );
+        let dialect = dialect(&args);
+        print!("{}", awk_syntax::parse::dump_tokens(&sources, dialect));
+    }
+    let language = language(&args, path)?;
+    if let Some(file) = &args.pretty {
+        let heap = Heap::volatile().map_err(Error::from)?;
+        let text = awk::pretty(sources, &heap, &language, &includes)?;
+        program::write(file, text.as_bytes())?;
+        return Ok(Exit::Ok as i32);
     }
     let (heap, heap_name) = open_heap(&args)?;
-    let loaded = awk::load(sources, &heap, awk::Language::new(charset()))?;
+    let loaded = awk::load(sources, &heap, language)?;
     for warning in &loaded.warnings {
         eprintln!("pmawk: {warning}");
     }
@@ -98,9 +111,7 @@ fn run(args: Args) -> Result<i32> {
         operands: args.operands,
         assigns: args.assigns,
         field_separator: args.field_separator,
-        environ: std::env::vars_os()
-            .map(|(name, text)| (name.into_vec(), text.into_vec()))
-            .collect(),
+        environ: program::environment(),
         stdin: None,
         stdout_is_terminal: stdout.is_terminal(),
         // Not the standard library's, which buffers by lines: the engine buffers by itself.
@@ -116,8 +127,66 @@ fn run(args: Args) -> Result<i32> {
         } else {
             Durability::Durable
         },
+        csv: args.input == Some(Separated::Csv),
+        sandbox: args.sandbox,
+        no_assignments: args.no_assignments,
+        dump_variables: match &args.dump_variables {
+            Some(file) => Some(program::create(file)?),
+            None => None,
+        },
     };
     Ok(awk::run(&loaded, heap, &heap_name, setup)?)
+}
+
+const COPYRIGHT: &str = "\
+pmawk is part of Perdure, Copyright (C) 2026 the Perdure authors.
+It is free software: you may use, change and pass it on under the MIT licence or the Apache licence 2.0, as you prefer.
+There is no warranty.
+";
+
+fn dialect(args: &Args) -> Dialect {
+    let posixly = std::env::var_os("POSIXLY_CORRECT").is_some();
+    if args.posix || (posixly && !args.traditional) {
+        Dialect::Posix
+    } else if args.traditional {
+        Dialect::Traditional
+    } else {
+        Dialect::Gawk
+    }
+}
+
+fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
+    let mut libraries = Vec::new();
+    for name in &args.libraries {
+        let library = name.to_str().and_then(Library::from_name);
+        libraries.push(library.with_context(|| {
+            format!("option -l: there is no library {name:?}; @load in the manual lists them")
+        })?);
+    }
+    if args.sandbox && !libraries.is_empty() {
+        anyhow::bail!("option -l: libraries are not allowed with --sandbox");
+    }
+    let dialect = dialect(args);
+    let charset = if args.bytes {
+        Charset::Bytes
+    } else {
+        charset()
+    };
+    let mut language = Language::new(charset);
+    language.syntax = match dialect {
+        Dialect::Gawk => Syntax::Gawk,
+        Dialect::Posix => Syntax::Posix,
+        Dialect::Traditional if args.intervals => Syntax::Posix,
+        Dialect::Traditional => Syntax::Traditional,
+    };
+    language.reading = awk_syntax::Options {
+        dialect,
+        sandbox: args.sandbox,
+        libraries,
+    };
+    language.include_path = path;
+    language.non_decimal = args.non_decimal;
+    Ok(language)
 }
 
 /// ARGV[0]: the last part of the path, as the other awks have it.
@@ -125,31 +194,6 @@ fn name_of_program(path: OsString) -> Vec<u8> {
     Path::new(&path)
         .file_name()
         .map_or_else(|| b"pmawk".to_vec(), |name| name.as_bytes().to_vec())
-}
-
-fn read_program(args: &Args) -> Result<Sources> {
-    let mut sources = Sources::default();
-    if let Some(text) = &args.program {
-        sources.add("cmd. line", text.clone());
-    }
-    for file in &args.files {
-        let mut text = Vec::new();
-        let shown = file.to_string_lossy().into_owned();
-        if shown == "-" || shown == "/dev/stdin" {
-            std::io::stdin()
-                .read_to_end(&mut text)
-                .map_err(|error| unreadable("the program from standard input", &error))?;
-        } else {
-            text = std::fs::read(file)
-                .map_err(|error| unreadable(&format!("program file {shown:?}"), &error))?;
-        }
-        sources.add(shown, text);
-    }
-    Ok(sources)
-}
-
-fn unreadable(what: &str, error: &std::io::Error) -> anyhow::Error {
-    anyhow::anyhow!("cannot read {what}: {}", awk::system_reason(error))
 }
 
 fn open_heap(args: &Args) -> Result<(Heap, String)> {

@@ -7,12 +7,13 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use awk_syntax::names::Special;
-use awk_syntax::{Diagnostic, Diagnostics, Kind, Resolved, Severity, Sources};
+use awk_syntax::{Diagnostic, Diagnostics, Dialect, Kind, Resolved, Severity, Sources};
 use heap::{Durability, Heap};
 
 use crate::code::Code;
 use crate::compile::compile;
 use crate::error::{Error, Fatal, Reason};
+use crate::num::InputForms;
 use crate::regex::{self, Syntax};
 use crate::settings::Settings;
 use crate::store::Store;
@@ -33,6 +34,8 @@ pub struct Language {
     pub syntax: Syntax,
     /// Where `@include` looks for files.
     pub include_path: Vec<PathBuf>,
+    /// `0x11` and `011` in input are hexadecimal and octal numbers.
+    pub non_decimal: bool,
 }
 
 impl Language {
@@ -43,6 +46,7 @@ impl Language {
             reading: awk_syntax::Options::default(),
             syntax: Syntax::Gawk,
             include_path: Vec::new(),
+            non_decimal: false,
         }
     }
 }
@@ -92,6 +96,22 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
     })
 }
 
+/// The program as gawk's pretty printer writes it; it need not be one that can run.
+///
+/// # Errors
+/// As [`load`].
+pub fn pretty(
+    sources: Sources,
+    heap: &Heap,
+    language: &Language,
+    includes: &[String],
+) -> Result<String, Error> {
+    let mut world = Surroundings::new(heap, &sources, language.include_path.clone());
+    let reading = &language.reading;
+    let (result, diagnostics) = awk_syntax::print::pretty(sources, includes, reading, &mut world);
+    result.map_err(|sources| refusal(&diagnostics, &sources))
+}
+
 /// One line for each warning, or for each error and misuse.
 fn rendered(diagnostics: &Diagnostics, sources: &Sources, warnings: bool) -> Vec<String> {
     // What only lint has to say waits for the option that asks for it.
@@ -133,8 +153,16 @@ pub struct Setup {
     pub stdout_is_terminal: bool,
     /// Is told what does not end the run: an operand that cannot be read.
     pub warn: Box<dyn FnMut(String)>,
-    /// Whether the commit at the end waits for the medium.
+    /// Whether commits wait for the medium.
     pub durability: Durability,
+    /// Input is comma-separated values.
+    pub csv: bool,
+    /// No commands, no files but the operands.
+    pub sandbox: bool,
+    /// Operands of the form `name=value` are files.
+    pub no_assignments: bool,
+    /// Gets all global variables after the run.
+    pub dump_variables: Option<Box<dyn Write>>,
 }
 
 /// Runs a program to its end and gives its exit status. `heap_name` is for messages.
@@ -172,6 +200,17 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     );
     vm.durability = durability;
     vm.command_line = setup.command_line;
+    vm.sandbox = setup.sandbox;
+    vm.input.no_assignments = setup.no_assignments;
+    vm.record.csv = setup.csv;
+    vm.settings.csv = setup.csv;
+    crate::num::set_input_forms(if loaded.language.non_decimal {
+        InputForms::NonDecimal
+    } else if loaded.language.reading.dialect == Dialect::Posix {
+        InputForms::Posix
+    } else {
+        InputForms::Decimal
+    });
     let prepared = prepare(
         &mut vm,
         &argv[0],
@@ -185,6 +224,10 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
             .map_err(|fatal| with_position(&vm, &loaded.resolved, &fatal)),
         Err(fatal) => Err(Error::Run(fatal.to_string())),
     };
+    if let (Ok(()), Some(mut out)) = (&result, setup.dump_variables) {
+        vm.dump_variables(&mut out)
+            .map_err(|fatal| Error::Run(fatal.to_string()))?;
+    }
     // What was printed before an error is still printed.
     let closed = vm.streams.close_all();
     result?;

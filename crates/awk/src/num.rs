@@ -3,7 +3,31 @@
 //! Invariant: a value read here is the double nearest to the decimal that was written (C's `strtod` without hexadecimal
 //! floats), and an integer written here has exactly that double's digits. Called by the VM, `format` and the lexer.
 
+use std::cell::Cell;
 use std::io::Write as _;
+
+/// Which numbers text from input may be, besides decimal ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum InputForms {
+    /// None.
+    #[default]
+    Decimal,
+    /// `--non-decimal-data`: `0x1A` and `011`.
+    NonDecimal,
+    /// `--posix`: what C's `strtod` reads: hexadecimal floats, `inf` and `nan` without a sign.
+    Posix,
+}
+
+thread_local! {
+    // The machine of a thread converts values where no settings are at hand (comparisons of sorts, keys), and the forms never
+    // change during a run.
+    static INPUT_FORMS: Cell<InputForms> = const { Cell::new(InputForms::Decimal) };
+}
+
+/// Says which forms this thread's conversions accept from now on.
+pub fn set_input_forms(forms: InputForms) {
+    INPUT_FORMS.set(forms);
+}
 
 /// Powers of ten that a double holds exactly.
 const POW10: [f64; 23] = [
@@ -42,6 +66,7 @@ pub fn looks_numeric(s: &[u8]) -> Option<f64> {
     // Most fields that are no numbers say so in their first byte.
     match *s.first()? {
         b'0'..=b'9' | b'+' | b'-' | b'.' | b' ' | b'\t'..=b'\r' => {}
+        b'i' | b'I' | b'n' | b'N' if INPUT_FORMS.get() == InputForms::Posix => {}
         _ => return None,
     }
     let (value, end) = scan(s)?;
@@ -73,6 +98,15 @@ fn scan(s: &[u8]) -> Option<(f64, usize)> {
     if at < s.len() && (s[at] == b'-' || s[at] == b'+') {
         negative = s[at] == b'-';
         at += 1;
+    }
+    if at + 1 < s.len()
+        && s[at] == b'0'
+        && matches!(s[at + 1], b'0'..=b'9' | b'x' | b'X')
+        && INPUT_FORMS.get() != InputForms::Decimal
+        && let Some((magnitude, end)) = scan_other_base(&s[at..])
+    {
+        let value = if negative { -magnitude } else { magnitude };
+        return Some((value, at + end));
     }
     let mut mantissa: u64 = 0;
     let digits_from = at;
@@ -159,12 +193,71 @@ fn parse_slowly(number: &[u8]) -> f64 {
         .unwrap_or(0.0)
 }
 
+/// Value and end of a number that begins with a zero, in another base; `None` if it is decimal after all.
+#[cold]
+fn scan_other_base(s: &[u8]) -> Option<(f64, usize)> {
+    let posix = INPUT_FORMS.get() == InputForms::Posix;
+    let hex = |b: &u8| (*b as char).to_digit(16).map(f64::from);
+    if matches!(s[1], b'x' | b'X') {
+        let mut at = 2;
+        let mut value = 0.0;
+        while let Some(digit) = s.get(at).and_then(hex) {
+            value = value * 16.0 + digit;
+            at += 1;
+        }
+        let mut digits = at - 2;
+        if posix && s.get(at) == Some(&b'.') {
+            let mut scale = 1.0 / 16.0;
+            let mut next = at + 1;
+            while let Some(digit) = s.get(next).and_then(hex) {
+                value += digit * scale;
+                scale /= 16.0;
+                next += 1;
+            }
+            digits += next - at - 1;
+            if digits > 0 {
+                at = next;
+            }
+        }
+        if digits == 0 {
+            return None;
+        }
+        if posix && matches!(s.get(at), Some(b'p' | b'P')) {
+            let mut scale = 0;
+            let end = scan_exponent(s, at, &mut scale);
+            value *= 2f64.powi(scale.clamp(-5000, 5000) as i32);
+            at = end;
+        }
+        return Some((value, at));
+    }
+    let end = 1 + s[1..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let decimal = matches!(s.get(end), Some(b'.' | b'e' | b'E'));
+    let octal = s[..end].iter().all(|b| (b'0'..=b'7').contains(b));
+    if posix || decimal || !octal {
+        return None;
+    }
+    let value = s[..end]
+        .iter()
+        .fold(0.0, |n, b| n * 8.0 + f64::from(b - b'0'));
+    Some((value, end))
+}
+
 /// `inf` and `nan` after a sign, in any case, with only blanks behind.
 #[cold]
 fn scan_word(s: &[u8], at: usize, negative: bool) -> Option<(f64, usize)> {
+    let posix = INPUT_FORMS.get() == InputForms::Posix;
     let signed = at > 0 && matches!(s[at - 1], b'+' | b'-');
     let word = s.get(at..at + 3)?;
-    if !signed || skip_blanks(s, at + 3) != s.len() {
+    let long = s.get(at..at + 8);
+    if posix && long.is_some_and(|word| word.eq_ignore_ascii_case(b"infinity")) {
+        let value = if negative {
+            -f64::INFINITY
+        } else {
+            f64::INFINITY
+        };
+        return Some((value, at + 8));
+    }
+    if !posix && (!signed || skip_blanks(s, at + 3) != s.len()) {
         return None;
     }
     let magnitude = if word.eq_ignore_ascii_case(b"inf") {

@@ -28,6 +28,7 @@ use calls::Flow;
 mod arrays;
 mod builtins;
 mod calls;
+mod dump;
 mod input;
 mod outer;
 mod output;
@@ -117,6 +118,8 @@ pub struct Vm<'p> {
     pub command_line: Vec<Vec<u8>>,
     /// Whether commits wait for the medium.
     pub durability: Durability,
+    /// No commands, no files but the operands.
+    pub sandbox: bool,
     /// Argument of `exit`, or 2 if an operand could not be read.
     pub exit_code: i32,
     regexes: std::collections::HashMap<Vec<u8>, Rc<Regex>>,
@@ -182,6 +185,7 @@ impl<'p> Vm<'p> {
             phase: Phase::Begin,
             command_line: Vec::new(),
             durability: Durability::Durable,
+            sandbox: false,
             exit_code: 0,
             regexes: Default::default(),
             regex_recent: None,

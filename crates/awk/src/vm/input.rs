@@ -36,6 +36,8 @@ pub struct Input {
     pub(super) names: std::collections::HashMap<Vec<u8>, NamedVariable>,
     /// Assigned variables that the program does not mention: a heap keeps them all the same.
     pub others: Vec<(Vec<u8>, Value)>,
+    /// Operands of the form `name=value` are files.
+    pub no_assignments: bool,
     warn: Box<dyn FnMut(String)>,
     next: usize,
     open: bool,
@@ -55,6 +57,7 @@ impl Input {
             operands,
             names,
             others: Vec::new(),
+            no_assignments: false,
             warn,
             next: 1,
             open: false,
@@ -154,7 +157,9 @@ impl Vm<'_> {
             if operand.is_empty() {
                 continue;
             }
-            if let Some((name, text)) = assignment(&operand) {
+            if !self.input.no_assignments
+                && let Some((name, text)) = assignment(&operand)
+            {
                 self.assign_named(name, text)?;
                 continue;
             }
@@ -336,6 +341,9 @@ impl Vm<'_> {
     }
 
     pub(super) fn getline(&mut self, from: From, into_value: bool) -> Result<()> {
+        if from != From::Main {
+            self.refuse_in_sandbox("redirection of input")?;
+        }
         let status = match from {
             From::Main => self.getline_main(into_value)?,
             From::File | From::Command | From::Coprocess => {

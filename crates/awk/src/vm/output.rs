@@ -17,6 +17,7 @@ impl Vm<'_> {
             self.text.truncate(mark);
             return Ok(());
         }
+        self.refuse_in_sandbox("redirection of output")?;
         let name = self.pop_mark();
         let line = self.pop_mark();
         let (kind, sign) = match to {
@@ -98,11 +99,21 @@ impl Vm<'_> {
 
     /// `system` of the command on top of the text buffer.
     pub(super) fn system(&mut self) -> Result<()> {
+        self.refuse_in_sandbox("`system`")?;
         self.export_environment()?;
         let mark = self.pop_mark();
         let command = self.text.split_off(mark);
         let status = self.streams.system(&command);
         self.nums.push(status);
+        Ok(())
+    }
+
+    /// `--sandbox`: a program whose author nobody knows may read its input and print.
+    #[inline]
+    pub(super) fn refuse_in_sandbox(&self, what: &str) -> Result<()> {
+        if self.sandbox {
+            return Err(Fatal::new(format!("{what} is not allowed with --sandbox")));
+        }
         Ok(())
     }
 

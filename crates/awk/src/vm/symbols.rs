@@ -78,7 +78,7 @@ impl Vm<'_> {
     }
 
     /// Every variable with its value, sorted by name.
-    fn symbols(&mut self) -> Result<Vec<(Vec<u8>, Value)>> {
+    pub(super) fn symbols(&mut self) -> Result<Vec<(Vec<u8>, Value)>> {
         let mut names: Vec<(Vec<u8>, NamedVariable)> = self
             .input
             .names

@@ -1,0 +1,49 @@
+//! `--help`: what the options do, in the words of their users.
+
+/// The whole text.
+pub const HELP: &str = "\
+Usage: pmawk [options] 'program' [file ...]
+       pmawk [options] -f progfile [-f progfile ...] [file ...]
+
+Runs an AWK program, in the language of gawk 5.3, whose global variables, arrays and functions can outlive it in a heap
+file.
+
+The program
+  -f FILE, --file=FILE              read it from FILE, looked for in AWKPATH; may be repeated
+  -e TEXT, --source=TEXT            TEXT is (part of) it; may be mixed with -f
+  -E FILE, --exec=FILE              as -f, but ends the options, and operands are no assignments: for scripts with #!
+  -i FILE, --include=FILE           include FILE before what follows, as @include does
+  -l NAME, --load=NAME              load a library, as @load does
+  -F FS, --field-separator=FS       set FS before anything runs
+  -v NAME=VALUE, --assign=...       assign before BEGIN; escape sequences count
+  --                                end of options
+
+The heap
+  --persist=FILE                    keep globals and functions in heap FILE (made if it does not exist);
+                                    PMAWK_HEAP or GAWK_PERSIST_FILE in the environment do the same
+  --snapshot                        read the last commit and forget all changes
+  --lazy                            do not wait for the medium: after a power cut the heap may be at an earlier commit
+  --lock-timeout=SECONDS            how long to wait for another writer (60)
+  --trust                           open a heap that others own or may write
+
+The language
+  -b, --characters-as-bytes         a character is a byte
+  -c, --traditional                 the AWK of 1988, without gawk's extensions
+  -P, --posix                       POSIX AWK, without gawk's extensions
+  -r, --re-interval                 {n,m} in regular expressions, with -c too
+  -k, --csv                         input is comma-separated values
+  -n, --non-decimal-data            0x11 and 011 in input are hexadecimal and octal
+  -N, --use-lc-numeric              the locale's decimal point (always a point here)
+  -S, --sandbox                     no commands, no files but the operands, no libraries
+  -O, --optimize; -s, --no-optimize accepted for gawk's sake
+
+Looking into a program
+  -o[FILE], --pretty-print[=FILE]   write it, laid out, to FILE (awkprof.out; - is standard output), and do not run it
+  -d[FILE], --dump-variables[=FILE] after the run write all global variables to FILE (awkvars.out)
+  -g, --gen-pot                     write its translatable texts as a .pot file and do not run it
+  --dump=tokens,ast,types,code      show stages of its translation instead of running it
+  -V, --version; -C, --copyright; -h, --help
+
+Exit status: that of `exit` in the program, else 0; 1 for errors on the command line or in the program text; 2 for fatal
+errors while running, 141 if the reader of the output went away, after which the heap is as it was before the run.
+";
