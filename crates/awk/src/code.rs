@@ -280,9 +280,11 @@ pub enum Op {
     /// the array in the element at the key, to the stack of arrays; an element that holds nothing becomes one
     SubArray(Arr),
     DupArray, DropArray,
+    /// the same, but jumps if there is no such element
+    FindArray { array: Arr, to: u32 },
 
     // -- SYMTAB: the variable whose name is the key
-    ValSymbol, StoreSymbol { keep: bool }, ArithSymbol { op: ArithOp, keep: bool }, InSymbol, ForSymbols,
+    ValSymbol, PassSymbol, StoreSymbol { keep: bool }, ArithSymbol { op: ArithOp, keep: bool }, InSymbol, ForSymbols,
     /// to the stack of arrays: the array of that name; a copy of SYMTAB
     SymbolArray, AllSymbols,
 

@@ -114,6 +114,7 @@ impl<'a> Compiler<'a> {
                 | Op::JumpRange { to, .. }
                 | Op::JumpNone { to }
                 | Op::JumpCase { to, .. }
+                | Op::FindArray { to, .. }
                 | Op::ForNext { end: to }
                 | Op::NextRecord { end: to } => *to = self.labels[*to as usize],
                 op => unreachable!("{op:?} has no jump target"),

@@ -225,6 +225,8 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         Err(fatal) => Err(Error::Run(fatal.to_string())),
     };
     if let (Ok(()), Some(mut out)) = (&result, setup.dump_variables) {
+        // An output that failed says so below.
+        let _ = vm.streams.flush_outputs();
         vm.dump_variables(&mut out)
             .map_err(|fatal| Error::Run(fatal.to_string()))?;
     }

@@ -742,6 +742,17 @@ impl Streams {
     }
 
     fn close_output(&mut self, slot: Slot) -> Result<f64, StreamError> {
+        let is_command = |out: &Out| matches!(out.sink, Sink::Child(_) | Sink::Writer(_));
+        // Other outputs come before what a command prints when its input ends.
+        let others = match self.out(slot).map(|out| is_command(out)) {
+            Some(true) => self.flush_outputs(),
+            _ => Ok(()),
+        };
+        let closed = self.close_only(slot)?;
+        others.map(|()| closed)
+    }
+
+    fn close_only(&mut self, slot: Slot) -> Result<f64, StreamError> {
         let Slot::Open(index) = slot else {
             return self.out(slot).map_or(Ok(()), Out::flush).map(|()| 0.0);
         };
@@ -752,8 +763,6 @@ impl Streams {
         let flushed = out.flush();
         match out.sink {
             Sink::Child(child) => {
-                // Other outputs come before what the command prints when its input ends.
-                let others = self.flush_outputs();
                 let status = wait(child);
                 match flushed {
                     // A command may stop reading early; its status says whether that is an error.
@@ -761,7 +770,7 @@ impl Streams {
                         if source.kind() == io::ErrorKind::BrokenPipe => {}
                     other => other?,
                 }
-                others.map(|()| status)
+                Ok(status)
             }
             _ => flushed.map(|()| 0.0),
         }
@@ -823,14 +832,16 @@ impl Streams {
     /// # Errors
     /// The first one met, after all was tried.
     pub fn close_all(&mut self) -> Result<(), StreamError> {
-        let mut result = self.flush_outputs();
+        // Standard output comes last, as in gawk: what a command prints when its input ends comes before what the program
+        // still holds.
+        let mut result = Ok(());
         self.recent = None;
         self.files.clear();
         self.pipes.clear();
         self.input_files.clear();
         self.stdin_names.clear();
         for index in 0..self.outs.len() {
-            let closed = self.close_output(Slot::Open(index)).map(|_| ());
+            let closed = self.close_only(Slot::Open(index)).map(|_| ());
             if result.is_ok() {
                 result = closed;
             }
@@ -843,6 +854,10 @@ impl Streams {
         for (_, process) in self.coprocesses.drain() {
             drop(process.from);
             wait(process.child);
+        }
+        let flushed = self.flush_outputs();
+        if result.is_ok() {
+            result = flushed;
         }
         result
     }

@@ -368,7 +368,7 @@ impl<'p> Vm<'p> {
 
                 // ---- values ----
                 Op::Const(n) => self.vals.push(code.consts[n as usize].clone()),
-                Op::Uninit => self.vals.push(Value::Uninit),
+                Op::Uninit => self.vals.push(Value::Unassigned),
                 Op::ValGlobal(n) => {
                     let v = match &self.globals[n as usize] {
                         Value::Uninit => self.touch_global(n)?,
@@ -485,7 +485,10 @@ impl<'p> Vm<'p> {
                     } else {
                         &self.settings.convfmt
                     };
-                    self.globals[n as usize].append_to(format, &mut self.text);
+                    match &self.globals[n as usize] {
+                        Value::Uninit => drop(self.touch_global(n)?),
+                        v => v.append_to(format, &mut self.text),
+                    }
                 }
                 Op::AppendLocal { n, out } => {
                     let format = if out {
@@ -495,6 +498,7 @@ impl<'p> Vm<'p> {
                     };
                     match &self.vals[self.base + n as usize] {
                         Value::Array(_) => return Err(self.array_as_scalar(n)),
+                        Value::Uninit | Value::Link(_) => drop(self.touch_local(n)?),
                         v => v.append_to(format, &mut self.text),
                     }
                 }
@@ -880,6 +884,10 @@ impl<'p> Vm<'p> {
                     let inner = self.sub_array(array)?;
                     self.arrays.push(inner);
                 }
+                Op::FindArray { array, to } => match self.find_array(array)? {
+                    Some(inner) => self.arrays.push(inner),
+                    None => self.ip = to as usize,
+                },
                 Op::DupArray => {
                     if let Some(&array) = self.arrays.last() {
                         self.arrays.push(array);
@@ -891,6 +899,10 @@ impl<'p> Vm<'p> {
                 Op::ValSymbol => {
                     let name = self.key_bytes();
                     let v = self.symbol(&name)?;
+                    self.vals.push(v);
+                }
+                Op::PassSymbol => {
+                    let v = self.pass_symbol()?;
                     self.vals.push(v);
                 }
                 Op::StoreSymbol { keep } => {
@@ -981,11 +993,14 @@ impl<'p> Vm<'p> {
                     self.nums.push(n as f64);
                 }
                 Op::LengthArray => {
-                    let Value::Array(array) = self.pop_val() else {
-                        return Err(Fatal::new("`length`: its argument is no array"));
+                    let v = self.pop_val();
+                    let n = match self.settled(&v)? {
+                        Value::Array(array) => {
+                            self.store.heap_of(array)?.table_len(array.table)? as f64
+                        }
+                        _ => 0.0,
                     };
-                    let n = self.store.heap_of(array)?.table_len(array.table)?;
-                    self.nums.push(n as f64);
+                    self.nums.push(n);
                 }
                 Op::LengthElem(array) => {
                     let n = self.length_element(array)?;
@@ -1019,7 +1034,7 @@ impl<'p> Vm<'p> {
                     self.nums.push(n);
                 }
                 Op::Srand { given } => self.srand(given),
-                Op::Close => self.close(),
+                Op::Close => self.close()?,
                 Op::CloseSide => self.close_side()?,
                 Op::Fflush { named } => self.fflush(named),
                 Op::System => self.system()?,

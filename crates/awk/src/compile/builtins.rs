@@ -158,6 +158,12 @@ impl<'a> Compiler<'a> {
             }
             Builtin::Length => self.length(args.first()),
             Builtin::Index => {
+                if let ExprKind::Regex(_) | ExprKind::TypedRegex(_) = args[1].ungrouped().kind {
+                    self.diagnostics.misuse(
+                        args[1].span,
+                        "`index` looks for text: a regular expression is not allowed here",
+                    );
+                }
                 self.text(&args[0]);
                 self.text(&args[1]);
                 self.emit(Op::Index);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use awk_syntax::ast::*;
 use awk_syntax::names::{Builtin, Special, Symbol};
-use awk_syntax::{Kind, Place, Span};
+use awk_syntax::{Place, Span};
 
 use super::facts::*;
 use super::{Compiler, Label, Target};
@@ -508,20 +508,7 @@ impl<'a> Compiler<'a> {
                 self.effect(arg); // one that the function does not take
                 continue;
             }
-            // A parameter that is an array in the callee must be one here, even if it holds nothing yet.
-            if kinds[at] == Kind::Array
-                && let ExprKind::Var(variable) = arg.kind
-                && let Place::Local(n) = self.program.place(variable, self.inside)
-            {
-                let array = Arr(n | Arr::LOCAL);
-                self.at(arg.span, |c| c.emit(Op::PushArray(array)));
-                continue;
-            }
-            if kinds[at] != Kind::Scalar || matches!(arg.kind, ExprKind::Var(_)) {
-                self.pass(arg);
-                continue;
-            }
-            self.val(arg);
+            self.pass(arg);
         }
         let passed = args.len().min(kinds.len()) as u32;
         self.emit(Op::Call {
@@ -534,15 +521,9 @@ impl<'a> Compiler<'a> {
     pub(super) fn pass(&mut self, arg: &'a Expr) {
         self.at(arg.span, |c| match &arg.kind {
             ExprKind::Var(name) => {
-                let place = c.program.place(*name, c.inside);
-                let is_array = c.program.kind(place, c.inside) == Kind::Array;
-                match place {
-                    Place::Local(n) if is_array => c.emit(Op::PushArray(Arr(n | Arr::LOCAL))),
+                match c.program.place(*name, c.inside) {
                     Place::Local(n) => c.emit(Op::PassLocal(n)),
-                    Place::Global(n) if is_array => c.emit(Op::PushArray(Arr(n))),
-                    Place::Global(n) if c.program.kind(place, c.inside) == Kind::Unknown => {
-                        c.emit(Op::PassGlobal(n));
-                    }
+                    Place::Global(n) => c.emit(Op::PassGlobal(n)),
                     Place::Special(s) if s.is_array() => {
                         c.code.use_special(s);
                         if s == Special::SYMTAB {
@@ -555,7 +536,12 @@ impl<'a> Compiler<'a> {
                     _ => c.val(arg),
                 }
             }
-            ExprKind::Index { array, subs } if !c.is_symtab(array) => {
+            ExprKind::Index { array, subs } if c.is_symtab(array) => {
+                c.code.use_special(Special::SYMTAB);
+                c.key(subs);
+                c.emit(Op::PassSymbol);
+            }
+            ExprKind::Index { array, subs } => {
                 let array = c.array(array);
                 c.key(subs);
                 c.emit(Op::PassElem(array));

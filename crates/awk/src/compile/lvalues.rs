@@ -5,7 +5,7 @@ use awk_syntax::ast::*;
 use awk_syntax::names::{Special, Symbol};
 
 use super::facts::*;
-use super::{Compiler, Target};
+use super::{Compiler, Label, Target};
 use crate::code::*;
 use crate::value::Value;
 
@@ -47,6 +47,29 @@ impl<'a> Compiler<'a> {
         for subs in path {
             self.key(subs);
             self.emit(Op::SubArray(operand));
+            operand = Arr::TOP;
+        }
+        operand
+    }
+
+    /// The same for `delete`, which makes nothing: jumps if an array on the way is not there.
+    pub(super) fn array_if_there(&mut self, array: &'a ArrayExpr, otherwise: Label) -> Arr {
+        let place = self.program.place(array.name, self.inside);
+        if array.path.is_empty() || place == Place::Special(Special::SYMTAB) {
+            return self.array(array);
+        }
+        let mut operand = match place {
+            Place::Local(n) => Arr(n | Arr::LOCAL),
+            Place::Global(n) => Arr(n),
+            Place::Special(s) => {
+                self.code.use_special(s);
+                Arr::special(s)
+            }
+        };
+        for subs in &array.path {
+            self.key(subs);
+            let array = operand;
+            self.emit_jump(|to| Op::FindArray { array, to }, otherwise);
             operand = Arr::TOP;
         }
         operand

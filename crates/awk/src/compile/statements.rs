@@ -144,7 +144,8 @@ impl<'a> Compiler<'a> {
                         .misuse(array.span, "`delete` is not allowed with SYMTAB");
                     return;
                 }
-                let array = self.array(array);
+                let done = self.label();
+                let array = self.array_if_there(array, done);
                 match subs {
                     Some(subs) => {
                         self.key(subs);
@@ -152,6 +153,7 @@ impl<'a> Compiler<'a> {
                     }
                     None => self.emit(Op::DeleteArray(array)),
                 }
+                self.here(done);
             }
         }
     }

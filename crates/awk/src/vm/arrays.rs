@@ -85,13 +85,31 @@ impl Vm<'_> {
         self.store.inner(outer, slot)
     }
 
+    /// The same if it is there.
+    pub(super) fn find_array(&mut self, array: Arr) -> Result<Option<ArrayRef>> {
+        let outer = self.array(array)?;
+        let key = self.key_bytes();
+        match self.store.heap_of(outer)?.find(outer.table, &key)? {
+            Some(slot) => self.store.inner(outer, slot).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The element under the key register as an argument: its value, the array that it is, or itself if it holds nothing.
     pub(super) fn pass_element(&mut self, array: Arr) -> Result<Value> {
         let array = self.array(array)?;
-        let key = self.key_bytes().into_boxed_slice();
-        let slot = self.store.entry(array, &key)?;
-        match value_of(self.store.heap_of(array)?.cell(slot)?) {
+        let heap = self.store.heap_of(array)?;
+        let slot = match self.key {
+            Key::Int(n) => heap.entry_int(array.table, n)?,
+            Key::Text(at) => heap.entry(array.table, &self.text[at..])?,
+        };
+        let value = value_of(heap.cell(slot)?);
+        if let (Key::Text(at), false) = (self.key, matches!(value, Ok(Value::Uninit))) {
+            self.text.truncate(at);
+        }
+        match value {
             Ok(Value::Uninit) => {
+                let key = self.key_bytes().into_boxed_slice();
                 self.handed.push((array, key));
                 Ok(Value::Link(Link::Elem(self.handed.len() as u32 - 1)))
             }
@@ -135,10 +153,45 @@ impl Vm<'_> {
         {
             return Err(self.array_as_scalar(n));
         }
-        if matches!(self.vals[at], Value::Uninit) {
-            self.vals[at] = Value::Unassigned;
+        match self.vals[at] {
+            Value::Link(link) => self.touch_linked(link)?,
+            _ => self.vals[at] = Value::Unassigned,
         }
         Ok(Value::Unassigned)
+    }
+
+    /// The variable that was handed over is used as a scalar: from now on it is one, also where it came from.
+    #[cold]
+    pub(super) fn touch_linked(&mut self, link: Link) -> Result<()> {
+        let mut link = link;
+        loop {
+            match link {
+                Link::Global(n) => {
+                    if matches!(self.globals[n as usize], Value::Uninit) {
+                        self.globals[n as usize] = Value::Unassigned;
+                    }
+                    return Ok(());
+                }
+                Link::Local(at) => match self.vals[at as usize] {
+                    Value::Link(next) => link = next,
+                    Value::Uninit => {
+                        self.vals[at as usize] = Value::Unassigned;
+                        return Ok(());
+                    }
+                    _ => return Ok(()),
+                },
+                Link::Elem(at) => {
+                    let (array, key) = self.handed[at as usize].clone();
+                    let heap = self.store.heap_of(array)?;
+                    if let Some(slot) = heap.find(array.table, &key)?
+                        && matches!(heap.cell(slot)?, Cell::Uninit)
+                    {
+                        self.store.set(array, slot, &Value::Unassigned)?;
+                    }
+                    return Ok(());
+                }
+            }
+        }
     }
 
     /// The array that the variable at the end of a chain of links has become, if it has.

@@ -163,6 +163,11 @@ impl Vm<'_> {
         let args = args.as_slice();
         Ok(Value::Num(match which {
             Builtin::And | Builtin::Or | Builtin::Xor => {
+                if args.len() < 2 {
+                    return Err(Fatal::new(format!(
+                        "`{name}` takes two arguments or more"
+                    )));
+                }
                 let mut n = Vm::bits(name, args, 0)?;
                 for at in 1..args.len() {
                     let m = Vm::bits(name, args, at)?;
@@ -183,7 +188,9 @@ impl Vm<'_> {
                 })
             }
             Builtin::Strtonum => match &args[0] {
-                value @ (Value::Small(_) | Value::Long(..) | Value::Regex(_)) => {
+                value @ (Value::Small(_) | Value::Long(..) | Value::Regex(_))
+                    if kind(value) != "strnum" =>
+                {
                     text_to_number(&self.settings.text_of(value))
                 }
                 value => value.to_num(),
@@ -216,7 +223,7 @@ impl Vm<'_> {
     }
 
     /// A variable that was handed over, as what it is now.
-    fn settled(&mut self, value: &Value) -> Result<Value> {
+    pub(super) fn settled(&mut self, value: &Value) -> Result<Value> {
         Ok(match value {
             Value::Link(link) => match self.linked_array(*link)? {
                 Some(array) => Value::Array(array),
@@ -472,20 +479,21 @@ impl Vm<'_> {
             }
             Builtin::Sub | Builtin::Gsub => {
                 // Called by name it changes `$0` only: there is no variable to store in.
+                if args.len() == 3 {
+                    let name = which.name();
+                    return Err(Fatal::new(format!(
+                        "`{name}` can be called indirectly with two arguments only"
+                    )));
+                }
                 let regex = self.regex_argument(&args[0])?;
-                let target = match args.get(2) {
-                    Some(value) => self.settings.text_of(value),
-                    None => self.record.whole(&self.settings).to_vec(),
-                };
+                let target = self.record.whole(&self.settings).to_vec();
                 self.push_text(&text(self, 1));
                 self.push_text(&target);
                 self.substitute_with(&regex, which == Builtin::Gsub);
                 let count = self.pop_num();
                 if count > 0.0 {
                     let value = self.pop_val();
-                    if args.len() < 3 {
-                        self.set_field(0, value)?;
-                    }
+                    self.set_field(0, value)?;
                 }
                 count
             }
@@ -520,7 +528,7 @@ impl Vm<'_> {
                     self.push_text(&text(self, 1));
                     self.close_side()?;
                 } else {
-                    self.close();
+                    self.close()?;
                 }
                 self.pop_num()
             }

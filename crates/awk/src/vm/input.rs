@@ -76,7 +76,21 @@ pub fn assignment(operand: &[u8]) -> Option<(&[u8], &[u8])> {
         .first()
         .is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
     let is_name = begins && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
-    is_name.then(|| (name, &operand[equals + 1..]))
+    if is_name {
+        return Some((name, &operand[equals + 1..]));
+    }
+    // `ns::name=value`
+    let colons = name.windows(2).position(|pair| pair == b"::")?;
+    let parts = [&name[..colons], &name[colons + 2..]];
+    let is_part = |part: &&[u8]| {
+        part.first()
+            .is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
+            && part.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
+    };
+    parts
+        .iter()
+        .all(is_part)
+        .then(|| (name, &operand[equals + 1..]))
 }
 
 impl Vm<'_> {
@@ -99,8 +113,21 @@ impl Vm<'_> {
                 at += 1;
             }
         }
-        let value = Value::input(&value);
+        let dialect = self.code.dialect;
+        let value = match value.as_slice() {
+            [b'@', b'/', regex @ .., b'/'] if dialect.is_gawk() => {
+                Value::Regex(Rc::new(regex.to_vec()))
+            }
+            text => Value::input(text),
+        };
+        let name = name.strip_prefix(b"awk::").unwrap_or(name);
         let shown = || String::from_utf8_lossy(name);
+        if dialect.builtin(&shown()).is_some() {
+            return Err(Fatal::operand(format!(
+                "cannot assign to `{}` from the command line: it is a built-in function",
+                shown()
+            )));
+        }
         match self.input.names.get(name) {
             Some(NamedVariable::Global(n)) => {
                 let n = *n;

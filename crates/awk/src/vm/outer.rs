@@ -2,7 +2,6 @@
 //!
 //! Invariant: an array that the program does not mention is not made.
 
-use awk_syntax::Kind;
 use awk_syntax::names::{Builtin, Origin, Special};
 
 use super::Vm;
@@ -103,13 +102,14 @@ impl Vm<'_> {
             };
             kinds.push((name, kind));
         }
-        for global in &self.program.globals {
-            let kind = match global.kind {
-                Kind::Array => "array",
-                Kind::Scalar | Kind::Mixed => "scalar",
-                Kind::Unknown => "untyped",
+        // What a variable is when the program begins: something only if the heap has it.
+        for (at, name) in self.code.globals.iter().enumerate() {
+            let kind = match &self.globals[at] {
+                _ if self.store.global_is_array(at as u32) => "array",
+                Value::Uninit => "untyped",
+                _ => "scalar",
             };
-            kinds.push((self.program.names.text(global.name).to_string(), kind));
+            kinds.push((name.clone(), kind));
         }
         for special in Special::ALL {
             if self.code.dialect.special(special.name()).is_some() {

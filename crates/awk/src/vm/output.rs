@@ -6,6 +6,7 @@ use super::Vm;
 use crate::code::{Arr, To};
 use crate::error::{Fatal, Step as Result};
 use crate::streams::{OutKind, Side};
+use crate::value::Value;
 
 impl Vm<'_> {
     /// Writes the top string of the text buffer; with a redirection its name lies above it.
@@ -57,11 +58,21 @@ impl Vm<'_> {
     }
 
     /// `close` of the stream named on top of the text buffer; its status goes on the number stack.
-    pub(super) fn close(&mut self) {
+    pub(super) fn close(&mut self) -> Result<()> {
         let mark = self.pop_mark();
         let status = self.streams.close(&self.text[mark..]);
         self.text.truncate(mark);
         self.nums.push(status);
+        self.note_close(status)
+    }
+
+    /// ERRNO after a `close` that found nothing to close.
+    fn note_close(&mut self, status: f64) -> Result<()> {
+        if status != -1.0 {
+            return Ok(());
+        }
+        let reason = Value::text(b"close of redirection that was never opened", false);
+        self.settings.set(Special::ERRNO, reason)
     }
 
     /// The same for one end, named above it, of a coprocess.
@@ -81,7 +92,7 @@ impl Vm<'_> {
         let status = self.streams.close_side(&self.text[name..side], end);
         self.text.truncate(name);
         self.nums.push(status);
-        Ok(())
+        self.note_close(status)
     }
 
     /// `fflush`, of the output named on top of the text buffer or of all.

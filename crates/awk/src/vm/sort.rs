@@ -189,7 +189,7 @@ impl Vm<'_> {
         let plain = shown.strip_prefix("awk::").unwrap_or(&shown);
         match self.code.function_numbers.get(plain) {
             Some(&function) => Ok(Order::Function(function)),
-            None if name.first() == Some(&b'@') || name.is_empty() => Ok(Order::None),
+            None if name.is_empty() => Ok(Order::None),
             None => Err(Fatal::new(format!(
                 "sort comparison function `{shown}` is not defined"
             ))),
@@ -316,6 +316,11 @@ impl Vm<'_> {
             None => Order::By(By::ValueType, false),
         };
         let elements = self.elements(source, false)?;
+        if self.is_inside(target, &elements)? {
+            return Err(Fatal::new(format!(
+                "`{name}`: the second argument is an array inside the first"
+            )));
+        }
         let elements = self.sorted(elements, order)?;
         let same = source.table == target.table && source.scratch == target.scratch;
         // Arrays inside the source are moved if it is to be overwritten, else copied; the rest of it is emptied either way.
@@ -353,6 +358,22 @@ impl Vm<'_> {
             }
         }
         Ok(Value::Num(count as f64))
+    }
+
+    /// Whether an array is among the elements, or inside one that is.
+    fn is_inside(&mut self, array: ArrayRef, elements: &[Element]) -> Result<bool> {
+        for element in elements {
+            if let Value::Array(inner) = element.value {
+                let same = inner.table == array.table && inner.scratch == array.scratch;
+                if same || {
+                    let elements = self.elements(inner, false)?;
+                    self.is_inside(array, &elements)?
+                } {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// A copy of an array, with everything in it, in the heap of another.

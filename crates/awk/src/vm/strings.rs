@@ -110,11 +110,15 @@ impl Vm<'_> {
     pub(super) fn index(&mut self) {
         let part = self.pop_mark();
         let whole = self.pop_mark();
-        let at = text::find(
-            self.settings.charset,
-            &self.text[whole..part],
-            &self.text[part..],
-        );
+        let charset = self.settings.charset;
+        let at = if self.settings.ignore_case {
+            let (mut small, mut wanted) = (Vec::new(), Vec::new());
+            text::to_lower(charset, &self.text[whole..part], &mut small);
+            text::to_lower(charset, &self.text[part..], &mut wanted);
+            text::find(charset, &small, &wanted)
+        } else {
+            text::find(charset, &self.text[whole..part], &self.text[part..])
+        };
         self.text.truncate(whole);
         self.nums.push(at as f64);
     }

@@ -60,7 +60,10 @@ impl Vm<'_> {
 
     pub(super) fn has_symbol(&mut self) -> bool {
         let name = self.key_bytes();
-        !matches!(self.named(&name), Some(NamedVariable::Function) | None)
+        !matches!(
+            self.named(&name),
+            Some(NamedVariable::Function | NamedVariable::Special(Special::SYMTAB)) | None
+        )
     }
 
     /// The array whose name is the key.
@@ -74,6 +77,22 @@ impl Vm<'_> {
                 String::from_utf8_lossy(&name)
             ))),
             Some(NamedVariable::Function) | None => Err(Vm::no_symbol(&name)),
+        }
+    }
+
+    /// The variable whose name is the key as an argument: its value, or the array that it is.
+    pub(super) fn pass_symbol(&mut self) -> Result<Value> {
+        let name = self.key_bytes();
+        match self.named(&name) {
+            Some(NamedVariable::Array(n)) => Ok(Value::Array(self.array(Arr(n))?)),
+            Some(NamedVariable::Global(n)) => match self.store.known_array(Arr(n)) {
+                Some(array) => Ok(Value::Array(array)),
+                None => Ok(self.globals[n as usize].clone()),
+            },
+            Some(NamedVariable::Special(s)) if s.is_array() => {
+                Ok(Value::Array(self.array(Arr::special(s))?))
+            }
+            _ => self.symbol(&name),
         }
     }
 

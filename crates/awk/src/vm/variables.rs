@@ -146,8 +146,15 @@ impl Vm<'_> {
 
     pub(super) fn set_local(&mut self, n: u32, value: Value) -> Result<()> {
         let at = self.base + n as usize;
-        if matches!(self.vals[at], Value::Array(_)) {
-            return Err(self.array_as_scalar(n));
+        match self.vals[at] {
+            Value::Array(_) => return Err(self.array_as_scalar(n)),
+            Value::Link(link) => {
+                if self.linked_array(link)?.is_some() {
+                    return Err(self.array_as_scalar(n));
+                }
+                self.touch_linked(link)?;
+            }
+            _ => {}
         }
         self.vals[at] = value;
         Ok(())
