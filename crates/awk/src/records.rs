@@ -225,8 +225,9 @@ impl RecordReader {
         let Some(first) = memchr::memchr(b'\r', &self.buf[record.clone()]) else {
             return record;
         };
-        let mut to = record.start + first;
-        for at in to..record.end {
+        let from = record.start + first;
+        let mut to = from;
+        for at in from..record.end {
             let byte = self.buf[at];
             let ends_line = at + 1 == record.end || self.buf[at + 1] == b'\n';
             if byte != b'\r' || !ends_line {
