@@ -22,6 +22,28 @@ pub struct Format {
     plain_g: Option<usize>,
 }
 
+/// What `%'d` puts between groups of digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grouping {
+    /// Nothing: the C and POSIX locales.
+    #[default]
+    None,
+    /// A comma between thousands.
+    Thousands,
+}
+
+impl Grouping {
+    /// The grouping of a locale by its name, as LC_ALL, LC_NUMERIC or LANG give it. Only English locales are known to
+    /// group: others have separators that the machine's locale files hold, and those are not read.
+    pub fn of_locale(name: &str) -> Grouping {
+        if name.starts_with("en_") {
+            Grouping::Thousands
+        } else {
+            Grouping::None
+        }
+    }
+}
+
 /// An argument of `printf`. An uninitialised value is `Str(b"")`.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {
@@ -50,8 +72,14 @@ pub enum FormatError {
         given: usize,
     },
     /// `%2$s` beside `%s`.
-    #[error("format string {format:?}: use `count$' on all conversions or on none")]
+    #[error("format string {format:?}: must use `count$' on all formats or none")]
     MixedPositions {
+        /// The whole format.
+        format: String,
+    },
+    /// `%0$s` or `%$s`.
+    #[error("format string {format:?}: argument index with `$' must be > 0")]
+    ZeroPosition {
         /// The whole format.
         format: String,
     },
@@ -90,6 +118,8 @@ struct Flags {
     space: bool,
     alternate: bool,
     zero: bool,
+    /// `'`, in a locale that groups digits.
+    grouped: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,11 +143,13 @@ struct Spec {
 struct Parser<'a> {
     fmt: &'a [u8],
     at: usize,
+    grouping: Grouping,
     /// Next argument of conversions without `count$`.
     next_arg: usize,
     args_needed: usize,
     sequential: bool,
     positional: bool,
+    zero_position: bool,
 }
 
 impl Parser<'_> {
@@ -140,12 +172,13 @@ impl Parser<'_> {
     /// `N$` at the cursor: the argument's index from 0.
     fn position(&mut self) -> Option<usize> {
         let from = self.at;
-        if let Some(n) = self.digits()
-            && n > 0
-            && self.peek() == Some(b'$')
-        {
+        let n = self.digits().unwrap_or(0);
+        if self.peek() == Some(b'$') {
             self.at += 1;
-            self.positional = true;
+            if n == 0 {
+                self.zero_position = true;
+                return None;
+            }
             self.args_needed = self.args_needed.max(n);
             return Some(n - 1);
         }
@@ -181,8 +214,7 @@ impl Parser<'_> {
                 b' ' => flags.space = true,
                 b'#' => flags.alternate = true,
                 b'0' => flags.zero = true,
-                // Grouping: the C and C.UTF-8 locales have no separator.
-                b'\'' => {}
+                b'\'' => flags.grouped = self.grouping == Grouping::Thousands,
                 _ => break,
             }
             self.at += 1;
@@ -206,6 +238,8 @@ impl Parser<'_> {
             b'd' | b'i' | b'o' | b'x' | b'X' | b'u' | b'c' | b's' | b'e' | b'E' | b'f' | b'F'
             | b'g' | b'G' | b'a' | b'A' => {
                 self.at += 1;
+                // A width's own position does not count: `%*2$d` is allowed among conversions in order.
+                self.positional |= position.is_some();
                 let arg = position.unwrap_or_else(|| self.take_arg());
                 Some(Conversion {
                     flags,
@@ -234,13 +268,20 @@ impl Format {
     /// Parses `fmt`. Never fails: what is no conversion stands for itself (as in gawk), and errors that only the
     /// writing can meet are reported by [`Format::write`].
     pub fn parse(fmt: &[u8]) -> Format {
+        Format::parse_in(fmt, Grouping::None)
+    }
+
+    /// [`Format::parse`], `grouping` saying what the `'` flag does.
+    pub fn parse_in(fmt: &[u8], grouping: Grouping) -> Format {
         let mut parser = Parser {
             fmt,
             at: 0,
+            grouping,
             next_arg: 0,
             args_needed: 0,
             sequential: false,
             positional: false,
+            zero_position: false,
         };
         let mut pieces = Vec::new();
         let mut literal_from = 0;
@@ -268,6 +309,7 @@ impl Format {
             pieces.push(Piece::Literal(literal_from..fmt.len()));
         }
         let (args_needed, mixed) = (parser.args_needed, parser.sequential && parser.positional);
+        let zero_position = parser.zero_position;
         let mut format = Format {
             source: fmt.to_vec(),
             pieces,
@@ -275,7 +317,11 @@ impl Format {
             error: None,
             plain_g: None,
         };
-        format.error = if mixed {
+        format.error = if zero_position {
+            Some(FormatError::ZeroPosition {
+                format: format.shown(),
+            })
+        } else if mixed {
             Some(FormatError::MixedPositions {
                 format: format.shown(),
             })
@@ -516,18 +562,21 @@ fn write_text(cs: Charset, spec: &Spec, s: &[u8], out: &mut Vec<u8>) {
 /// `%c`: the character with that number, or the first of a string (NUL if it is empty, as gawk and mawk have it).
 fn write_char(cs: Charset, spec: &Spec, arg: Arg<'_>, out: &mut Vec<u8>) {
     let mut encoded = [0; 6];
+    let mut charset = cs;
     let one: &[u8] = match arg {
         Arg::Str([]) => b"\0",
         Arg::Str(s) => &s[..text::next_char(cs, s).1],
         Arg::Num(_) | Arg::StrNum(_) => {
             // Modulo 2^32, then what UTF-8 can hold; the rest falls back to its lowest byte (gawk in glibc's C.UTF-8).
-            let code = number_of(arg) as i64 as u32;
+            let code = (number_of(arg).trunc() % 4_294_967_296.0) as i64 as u32;
             let len = encode(cs, code, &mut encoded);
+            // gawk counts the width of a character that is made in bytes.
+            charset = Charset::Bytes;
             &encoded[..len]
         }
     };
     write_text(
-        cs,
+        charset,
         &Spec {
             precision: None,
             ..*spec
@@ -567,13 +616,10 @@ fn pad(out: &mut Vec<u8>, byte: u8, count: usize) {
 
 fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
     if !n.is_finite() {
-        // gawk 5.2.1 writes these without padding, always with their sign, and in capitals only for E, G and X.
+        // gawk 5.3 writes these always with their sign, never padded with zeros.
         let from = out.len();
         out.extend_from_slice(special(n));
-        if matches!(spec.letter, b'E' | b'G' | b'X') {
-            out[from..].make_ascii_uppercase();
-        }
-        return;
+        return finish(out, from, spec, b"", b"", false);
     }
     // Written without sign at the end of `out`, then sign and padding are put around it.
     let from = out.len();
@@ -585,7 +631,8 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
             let whole = n.trunc();
             negative = whole < 0.0;
             zeros &= spec.precision.is_none();
-            if whole != 0.0 || spec.precision != Some(0) {
+            // Only a zero disappears at no precision, not what is cut to zero.
+            if n != 0.0 || spec.precision != Some(0) {
                 push_integer(out, whole.abs());
             }
             leading_zeros(out, from, spec.precision);
@@ -597,6 +644,12 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
                 return write_number(
                     &Spec {
                         letter: b'g',
+                        flags: Flags {
+                            alternate: spec.flags.alternate && spec.letter != b'u',
+                            zero: spec.flags.zero
+                                && (spec.letter != b'u' || spec.precision.is_none()),
+                            ..spec.flags
+                        },
                         ..*spec
                     },
                     n,
@@ -609,8 +662,11 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
                 whole as u64
             };
             zeros &= spec.precision.is_none();
-            prefix = push_bits(out, bits, spec);
+            prefix = push_bits(out, bits, n != 0.0, spec);
             leading_zeros(out, from, spec.precision);
+            if spec.flags.grouped && spec.letter == b'u' {
+                group_thousands(out, from);
+            }
             return finish(out, from, spec, b"", prefix, zeros);
         }
         b'f' | b'F' => push_fixed(
@@ -636,6 +692,9 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
             push_hexadecimal(out, n.abs(), spec.precision, spec.flags.alternate);
         }
     }
+    if spec.flags.grouped && !matches!(spec.letter, b'e' | b'E' | b'a' | b'A') {
+        group_thousands(out, from);
+    }
     let sign: &[u8] = match (negative, spec.flags.plus, spec.flags.space) {
         (true, ..) => b"-",
         (_, true, _) => b"+",
@@ -645,15 +704,28 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
     finish(out, from, spec, sign, prefix, zeros);
 }
 
-/// Octal, hexadecimal or decimal digits of `bits`; gives back the prefix that goes before padding zeros.
-fn push_bits(out: &mut Vec<u8>, bits: u64, spec: &Spec) -> &'static [u8] {
-    if bits == 0 && spec.precision == Some(0) {
+/// Puts a comma before every third of the digits from `from` on, up to the first byte that is none.
+fn group_thousands(out: &mut Vec<u8>, from: usize) {
+    let digits = out[from..]
+        .iter()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    let mut at = from + digits;
+    while at > from + 3 {
+        at -= 3;
+        out.insert(at, b',');
+    }
+}
+
+/// Octal, hexadecimal or decimal digits of `bits`, the whole part of a number that is not zero if `filled`; gives back the prefix that goes before padding zeros.
+fn push_bits(out: &mut Vec<u8>, bits: u64, filled: bool, spec: &Spec) -> &'static [u8] {
+    if !filled && spec.precision == Some(0) {
         if spec.letter == b'o' && spec.flags.alternate {
             out.push(b'0');
         }
         return b"";
     }
-    let mark = spec.flags.alternate && bits != 0;
+    let mark = spec.flags.alternate && filled;
     // Writing to a Vec cannot fail.
     let _ = match spec.letter {
         b'o' => {
@@ -661,7 +733,8 @@ fn push_bits(out: &mut Vec<u8>, bits: u64, spec: &Spec) -> &'static [u8] {
             if mark
                 && spec
                     .precision
-                    .is_none_or(|p| p < bits.ilog2() as usize / 3 + 2)
+                    .is_none_or(|p| p < bits.checked_ilog2().unwrap_or(0) as usize / 3 + 2)
+                && bits != 0
             {
                 out.push(b'0');
             }
@@ -957,4 +1030,63 @@ fn push_hexadecimal(out: &mut Vec<u8>, x: f64, precision: Option<usize>, point: 
     pad(out, b'0', digits.saturating_sub(13));
     // Writing to a Vec cannot fail.
     let _ = write!(out, "p{exponent:+}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(format: &str, grouping: Grouping, args: &[Arg<'_>]) -> Result<String, FormatError> {
+        let mut out = Vec::new();
+        let convfmt = Format::parse(b"%.6g");
+        Format::parse_in(format.as_bytes(), grouping)
+            .write(Charset::Utf8, &convfmt, args, &mut out)
+            .map(|()| String::from_utf8_lossy(&out).into_owned())
+    }
+
+    #[test]
+    fn digits_are_grouped_where_the_locale_groups_them() {
+        let thousands = Grouping::of_locale("en_US.UTF-8");
+        for (format, n, expected) in [
+            ("%'d", 1234567.0, "1,234,567"),
+            ("%'d", -123.0, "-123"),
+            ("%'12d|", 1234567.0, "   1,234,567|"),
+            ("%'.2f", 1234567.891, "1,234,567.89"),
+            ("%'u", 1e6, "1,000,000"),
+            ("%'x", 1e6, "f4240"),
+        ] {
+            let got = written(format, thousands, &[Arg::Num(n)]);
+            assert_eq!(got.as_deref(), Ok(expected), "{format}");
+        }
+        let c = Grouping::of_locale("C.UTF-8");
+        assert_eq!(
+            written("%'d", c, &[Arg::Num(1234567.0)]).as_deref(),
+            Ok("1234567")
+        );
+    }
+
+    #[test]
+    fn positions_and_sequence_do_not_mix_but_for_widths() {
+        let args = [Arg::Num(5.0), Arg::Num(10.0)];
+        let write = |format: &str| written(format, Grouping::None, &args);
+        assert_eq!(write("%2$d %1$d").as_deref(), Ok("10 5"));
+        assert_eq!(write("%1$*2$d|").as_deref(), Ok("         5|"));
+        assert_eq!(write("%*2$d|").as_deref(), Ok("         5|"));
+        for mixed in ["%2$d %d", "%d %2$d", "%1$*d"] {
+            assert!(
+                matches!(write(mixed), Err(FormatError::MixedPositions { .. })),
+                "{mixed}"
+            );
+        }
+        for zero in ["%0$d", "%$d"] {
+            assert!(
+                matches!(write(zero), Err(FormatError::ZeroPosition { .. })),
+                "{zero}"
+            );
+        }
+        assert!(matches!(
+            write("%3$d"),
+            Err(FormatError::NotEnoughArguments { needed: 3, .. })
+        ));
+    }
 }

@@ -8,6 +8,7 @@ pub mod compile;
 pub mod error;
 pub mod fields;
 pub mod format;
+pub mod gettext;
 pub mod interp;
 pub mod num;
 pub mod record;

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use memchr::memmem::Finder;
 
-use crate::regex::{Regex, RegexError};
+use crate::regex::{Options, Regex, RegexError};
 use crate::text::{self, Charset};
 
 /// First size of the buffer and the least room for a read, in bytes; larger made no difference on files (2026-11).
@@ -31,21 +31,41 @@ pub enum Separator {
     Regex(Rc<Regex>),
     /// A string of several bytes.
     Str(Box<Finder<'static>>),
+    /// `--csv`: a newline that is not between quotes. A carriage return before any newline belongs to neither the record
+    /// nor its terminator.
+    Csv,
 }
 
 impl Separator {
-    /// The separator for a value of RS: a single character stands for itself, longer values are regular expressions.
+    /// The separator for a value of RS in gawk's syntax; see [`Separator::compile`].
     ///
     /// # Errors
-    /// Those of [`Regex::new`].
+    /// Those of [`Regex::compile`].
     pub fn from_rs(rs: &[u8], cs: Charset, ignore_case: bool) -> Result<Separator, RegexError> {
+        Separator::compile(
+            rs,
+            Options {
+                ignore_case,
+                ..Options::new(cs)
+            },
+        )
+    }
+
+    /// The separator for a value of RS: a single character stands for itself, longer values are regular expressions.
+    /// A single byte keeps its case whatever `ignore_case` says.
+    ///
+    /// # Errors
+    /// Those of [`Regex::compile`].
+    pub fn compile(rs: &[u8], options: Options) -> Result<Separator, RegexError> {
         match rs {
             b"" => return Ok(Separator::Paragraph),
             [byte] => return Ok(Separator::Byte(*byte)),
-            _ if text::char_count(cs, rs) == 1 => return Ok(Separator::plain(rs)),
+            _ if !options.ignore_case && text::char_count(options.charset, rs) == 1 => {
+                return Ok(Separator::plain(rs));
+            }
             _ => {}
         }
-        let regex = Regex::new(rs, cs, ignore_case)?;
+        let regex = Regex::compile(rs, options)?;
         Ok(match regex.literal() {
             Some(literal) if !literal.is_empty() => Separator::plain(literal),
             _ => Separator::Regex(Rc::new(regex)),
@@ -159,6 +179,7 @@ impl RecordReader {
             Separator::Paragraph => self.next_paragraph(),
             Separator::Str(finder) => self.next_by_str(finder),
             Separator::Regex(regex) => self.next_by_regex(regex),
+            Separator::Csv => self.next_csv(),
         }
     }
 
@@ -176,6 +197,45 @@ impl RecordReader {
                 return Ok(self.give_rest());
             }
         }
+    }
+
+    fn next_csv(&mut self) -> io::Result<Option<Range<usize>>> {
+        let mut searched = 0;
+        let mut is_quoted = false;
+        loop {
+            let from = self.start + searched;
+            for hit in memchr::memchr2_iter(b'"', b'\n', &self.buf[from..self.end]) {
+                let at = from + hit;
+                if self.buf[at] == b'"' {
+                    is_quoted = !is_quoted;
+                } else if !is_quoted {
+                    let record = self.give(self.start, at, at + 1);
+                    return Ok(Some(self.without_returns(record)));
+                }
+            }
+            searched = self.end - self.start;
+            if !self.fill()? {
+                return Ok(self.give_rest().map(|record| self.without_returns(record)));
+            }
+        }
+    }
+
+    /// Takes carriage returns before newlines and at the end out of a record; its bytes move to its front.
+    fn without_returns(&mut self, record: Range<usize>) -> Range<usize> {
+        let Some(first) = memchr::memchr(b'\r', &self.buf[record.clone()]) else {
+            return record;
+        };
+        let from = record.start + first;
+        let mut to = from;
+        for at in from..record.end {
+            let byte = self.buf[at];
+            let ends_line = at + 1 == record.end || self.buf[at + 1] == b'\n';
+            if byte != b'\r' || !ends_line {
+                self.buf[to] = byte;
+                to += 1;
+            }
+        }
+        record.start..to
     }
 
     fn next_paragraph(&mut self) -> io::Result<Option<Range<usize>>> {
@@ -395,6 +455,17 @@ mod tests {
                 &[("a", "12"), ("b", "3"), ("c\n", "")],
             ),
             ("abc", "x*", &[("abc", "")]),
+            ("a\nb\n\n", "^$", &[("a\nb\n\n", "")]),
+            ("", "^$", &[]),
+            ("xaxb\nxc", "^x", &[("", "x"), ("axb\nxc", "")]),
+            (
+                ">a\nb\n>c\n",
+                "(^|\n)>",
+                &[("", ">"), ("a\nb", "\n>"), ("c\n", "")],
+            ),
+            ("a\n\nb\n", "\n$", &[("a\n\nb", "\n")]),
+            ("abab", "b$", &[("aba", "b")]),
+            ("abab", "^$|b", &[("a", "b"), ("a", "b")]),
             ("a\n\nb\n", "\n\n+", &[("a", "\n\n"), ("b\n", "")]),
             ("a.b.c", ".", &[("a", "."), ("b", "."), ("c", "")]),
             ("a|b", "|", &[("a", "|"), ("b", "")]),
@@ -467,5 +538,61 @@ mod tests {
             let range = reader.next(&separator).unwrap().unwrap();
             assert_eq!(&reader.buffer()[range], record.as_bytes());
         }
+    }
+
+    #[test]
+    fn quotes_hide_newlines_of_comma_separated_values() {
+        let cases: &[(&str, &[(&str, &str)])] = &[
+            ("a,b\nc\n", &[("a,b", "\n"), ("c", "\n")]),
+            (
+                "a,\"b\nc\",d\ne,f\n",
+                &[("a,\"b\nc\",d", "\n"), ("e,f", "\n")],
+            ),
+            ("a,b\r\nc,d\r\n", &[("a,b", "\n"), ("c,d", "\n")]),
+            ("\"a\r\nb\",c\r\n", &[("\"a\nb\",c", "\n")]),
+            ("\n\r\n", &[("", "\n"), ("", "\n")]),
+            ("\"a,b\nc", &[("\"a,b\nc", "")]),
+            ("\"a\"\"\n", &[("\"a\"\"\n", "")]),
+            ("a\"\"\"\n", &[("a\"\"\"\n", "")]),
+            ("a\rb,c\n", &[("a\rb,c", "\n")]),
+            ("a\r", &[("a", "")]),
+            ("a,b\"\nc\",d\n", &[("a,b\"\nc\",d", "\n")]),
+            ("", &[]),
+        ];
+        for most in [1, 2, 3, 1000] {
+            for (text, expected) in cases {
+                let mut reader = RecordReader::new(Box::new(Pieces {
+                    bytes: text.as_bytes().to_vec(),
+                    at: 0,
+                    state: 3,
+                    most,
+                }));
+                let mut got = Vec::new();
+                while let Some(range) = reader.next(&Separator::Csv).unwrap() {
+                    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+                    got.push((text(&reader.buffer()[range]), text(reader.terminator())));
+                }
+                let got: Vec<(&str, &str)> =
+                    got.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+                assert_eq!(got, *expected, "{text:?} in pieces up to {most}");
+            }
+        }
+    }
+
+    #[test]
+    fn case_is_ignored_but_in_a_single_byte() {
+        let cut = |rs: &str, text: &str| {
+            let separator = Separator::from_rs(rs.as_bytes(), Charset::Utf8, true).unwrap();
+            let mut reader = RecordReader::new(Box::new(io::Cursor::new(text.as_bytes().to_vec())));
+            let mut count = 0;
+            while reader.next(&separator).unwrap().is_some() {
+                count += 1;
+            }
+            count
+        };
+        assert_eq!(cut("X", "axbXc"), 2);
+        assert_eq!(cut("[X]", "axbXc"), 3);
+        assert_eq!(cut("xx", "aXXbxXc"), 3);
+        assert_eq!(cut("é", "aébÉc"), 3);
     }
 }
