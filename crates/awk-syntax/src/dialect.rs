@@ -2,6 +2,7 @@
 //!
 //! Invariant: everything that reads program text takes its dialect from here; nothing asks the environment.
 
+use crate::diagnostic::Lints;
 use crate::names::{Builtin, Library, Origin, Special};
 
 /// The AWK that a program is written in.
@@ -44,6 +45,8 @@ impl Dialect {
 pub struct Options {
     /// Its language.
     pub dialect: Dialect,
+    /// Which warnings of `--lint` are wanted.
+    pub lints: Lints,
     /// Whether it is refused to load libraries (`--sandbox`); what else a sandbox forbids only shows when the program runs.
     pub sandbox: bool,
     /// Libraries loaded from outside the program (`-l`).

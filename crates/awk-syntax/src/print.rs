@@ -61,7 +61,7 @@ pub fn pretty(
     options: &Options,
     world: &mut dyn World,
 ) -> (Result<String, Sources>, Diagnostics) {
-    let mut diagnostics = Diagnostics::default();
+    let mut diagnostics = Diagnostics::new(options.lints);
     let mut names = Names::default();
     let mut tree = Program::default();
     if !sources.is_empty() {

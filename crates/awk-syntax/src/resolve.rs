@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use crate::ast::*;
 use crate::diagnostic::Diagnostics;
 use crate::dialect::{Dialect, Options};
+use crate::lint;
 use crate::names::{Library, Names, Special, Symbol};
 use crate::parse::parse;
 use crate::print::Counts;
@@ -216,7 +217,7 @@ pub fn load(
     options: &Options,
     world: &mut dyn World,
 ) -> (Result<Resolved, Sources>, Diagnostics) {
-    let mut diagnostics = Diagnostics::default();
+    let mut diagnostics = Diagnostics::new(options.lints);
     let mut names = Names::default();
     let mut program = Program::default();
     if !sources.is_empty() {
@@ -230,6 +231,9 @@ pub fn load(
             world,
             &mut diagnostics,
         );
+    }
+    if diagnostics.is_linting() {
+        lint::sources(&sources, &program, &mut diagnostics);
     }
     let mut resolved = Resolved {
         sources,
@@ -261,6 +265,9 @@ pub fn load(
     Search::default().run(&mut resolved, options, world, &mut diagnostics);
     if !diagnostics.has_errors() {
         resolved.number_and_kinds(&mut diagnostics);
+        if diagnostics.is_linting() {
+            lint::program(&resolved, &mut diagnostics);
+        }
     }
     if diagnostics.has_errors() {
         (Err(resolved.sources), diagnostics)

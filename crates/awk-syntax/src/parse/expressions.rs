@@ -160,6 +160,10 @@ impl Parser<'_> {
         while matches!(self.token, Token::Tilde | Token::NotTilde) {
             self.deepen()?;
             let negated = self.bump() == Token::NotTilde;
+            if matches!(left.kind, ExprKind::Regex(_)) {
+                let message = "regular expression on left of `~' or `!~' operator";
+                self.diagnostics.warn(left.span, message);
+            }
             let right = self.comparison()?;
             let span = left.span.to(right.span);
             left = Expr {
