@@ -517,7 +517,12 @@ impl<'a> Lexer<'a> {
                         end: escape as u32 + 1,
                     };
                     match self.byte(1) {
-                        Some(b'\n') => self.at += 2,
+                        Some(b'\n') => {
+                            self.at += 2;
+                            diagnostics.lint_once(Lint::General, span, || {
+                                "backslash string continuation is not portable".into()
+                            });
+                        }
                         Some(b'\r') if self.byte(2) == Some(b'\n') => self.at += 3,
                         _ => {
                             let (used, warning) =
@@ -720,7 +725,7 @@ pub fn unescape(text: &[u8], dialect: Dialect, out: &mut Vec<u8>) -> (usize, Opt
         return (1, Some("backslash at end of string".into()));
     };
     let plain = match next {
-        b'"' | b'\\' | b'/' => Some(next),
+        b'"' | b'\\' => Some(next),
         b'a' => Some(0x07),
         b'b' => Some(0x08),
         b'f' => Some(0x0c),

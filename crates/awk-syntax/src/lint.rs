@@ -128,7 +128,9 @@ impl Check<'_> {
                 ..
             } if args.is_empty() && matches!(self.rule, Some(Pattern::Begin | Pattern::End)) => {
                 let message = "plain `print' in BEGIN or END rule should probably be `print \"\"'";
-                self.note(Lint::General, statement.span, message);
+                let span = statement.span;
+                self.diagnostics
+                    .lint_once(Lint::General, span, || message.into());
             }
             StmtKind::If { arms, .. } => {
                 for (cond, _) in arms {
@@ -243,8 +245,9 @@ impl Check<'_> {
     fn builtin(&mut self, which: Builtin, args: &[Expr], parens: bool, span: Span) {
         match (which, args) {
             (Builtin::Length, []) if !parens => {
-                let message = "call of `length' without parentheses is not portable";
-                self.note(Lint::General, span, message);
+                self.diagnostics.lint_once(Lint::General, span, || {
+                    "call of `length' without parentheses is not portable".into()
+                });
             }
             (Builtin::Close, [_, _]) => {
                 let message = "close: second argument is a gawk extension";

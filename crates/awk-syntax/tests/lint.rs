@@ -82,6 +82,14 @@ fn each_class_warns_of_its_own() {
             "BEGIN { sub(/a/, \"b\", \"c\") }",
             "sub: string literal as last argument of substitute has no effect",
         ),
+        (
+            "BEGIN { x = \"a\\\nb\" }",
+            "backslash string continuation is not portable",
+        ),
+        (
+            "BEGIN { x = y ~ // }",
+            "regexp constant `//' looks like a C++ comment, but is not",
+        ),
         // Ours.
         ("BEGIN { exit; x = 1 }", "unreachable statement"),
         (
@@ -106,6 +114,30 @@ fn each_class_warns_of_its_own() {
         "BEGIN { for (;;) { if (x++) break; else continue } print x > (\"a\" y) }",
     ] {
         assert_eq!(warnings(text, Lints::ALL), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn what_gawk_always_warns_of_needs_no_option() {
+    for (text, wanted) in [
+        (
+            "BEGIN { x = /a/ ~ y }",
+            "regular expression on left of `~' or `!~' operator",
+        ),
+        (
+            "BEGIN { f(/a/) }\nfunction f(p) { }",
+            "regexp constant for parameter #1 yields boolean value",
+        ),
+        (
+            "BEGIN { x = \"\\/\" }",
+            "escape sequence `\\/` treated as plain `/`",
+        ),
+        (
+            "BEGIN { x = \"\\u\" }",
+            "no hex digits in `\\u' escape sequence",
+        ),
+    ] {
+        assert_eq!(warnings(text, Lints::default()), [wanted], "{text}");
     }
 }
 

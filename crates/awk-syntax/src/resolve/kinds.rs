@@ -214,6 +214,13 @@ impl Walk for UseWalk<'_> {
             );
         }
         for (at, arg) in args.iter().enumerate() {
+            if matches!(arg.kind, ExprKind::Regex(_)) {
+                let message = format!(
+                    "regexp constant for parameter #{} yields boolean value",
+                    at + 1
+                );
+                self.diagnostics.warn(arg.span, message);
+            }
             let ExprKind::Var(variable) = arg.kind else {
                 walk_expr(self, arg);
                 continue;
