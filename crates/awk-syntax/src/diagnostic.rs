@@ -189,6 +189,11 @@ impl Diagnostics {
         }
     }
 
+    /// Takes over what another collector found.
+    pub fn append(&mut self, mut other: Diagnostics) {
+        self.list.append(&mut other.list);
+    }
+
     /// Whether any error or misuse was noted.
     pub fn has_errors(&self) -> bool {
         self.error_count() > 0

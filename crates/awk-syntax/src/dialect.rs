@@ -29,10 +29,13 @@ impl Dialect {
         (self.is_gawk() || (special as usize) < Special::POSIX).then_some(special)
     }
 
-    /// The function called `name` that this dialect has without any library.
+    /// The function called `name` that this dialect has without any library, and that no program may define.
+    ///
+    /// `intdiv` is not among them: gawk has it in some builds only, and programs bring their own.
     pub fn builtin(self, name: &str) -> Option<Builtin> {
         let builtin = Builtin::from_name(name.as_bytes())?;
         match builtin.origin() {
+            _ if builtin == Builtin::Intdiv => None,
             Origin::Posix => Some(builtin),
             Origin::Gawk | Origin::Perdure => self.is_gawk().then_some(builtin),
             Origin::Library(_) => None,

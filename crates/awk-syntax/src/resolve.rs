@@ -14,7 +14,7 @@ use crate::ast::*;
 use crate::diagnostic::Diagnostics;
 use crate::dialect::{Dialect, Options};
 use crate::lint;
-use crate::names::{Library, Names, Special, Symbol};
+use crate::names::{Builtin, Library, Names, Special, Symbol};
 use crate::parse::parse;
 use crate::print::Counts;
 use crate::span::{Sources, Span};
@@ -104,6 +104,8 @@ pub struct Resolved {
     /// Files that `@include` named.
     pub includes: Vec<String>,
     comments: Vec<Span>,
+    /// The name of the built-in `intdiv`, if that is what it means.
+    intdiv: Option<Symbol>,
     function_numbers: HashMap<Symbol, u32>,
     places: HashMap<Symbol, Place>,
 }
@@ -254,6 +256,12 @@ pub fn load(
             resolved.libraries.push(*library);
         }
     }
+    let intdiv = resolved.names.find(Builtin::Intdiv.name());
+    resolved.intdiv = intdiv.filter(|name| {
+        options.dialect.is_gawk()
+            && program.functions.iter().all(|f| f.name != *name)
+            && world.function_text(Builtin::Intdiv.name()).is_none()
+    });
     let mut rules = std::mem::take(&mut resolved.rules);
     resolved.rewrite(&mut diagnostics, |rewrite| {
         rules.iter_mut().for_each(|rule| rewrite.rule(rule));
@@ -283,10 +291,11 @@ impl Resolved {
         diagnostics: &mut Diagnostics,
         apply: impl FnOnce(&mut libraries::Rewrite<'_>),
     ) {
-        if !self.libraries.is_empty() {
+        if !self.libraries.is_empty() || self.intdiv.is_some() {
             apply(&mut libraries::Rewrite {
                 names: &self.names,
                 libraries: &self.libraries,
+                intdiv: self.intdiv,
                 diagnostics,
             });
         }
@@ -416,7 +425,11 @@ impl Search {
             );
             return;
         };
-        match resolved.read_stored(name, &text, source, options, world, diagnostics) {
+        // A heap's functions were linted, if at all, by the program that defined them.
+        let mut found = Diagnostics::default();
+        let function = resolved.read_stored(name, &text, source, options, world, &mut found);
+        diagnostics.append(found);
+        match function {
             Some(function) => resolved.add_function(function, true, diagnostics),
             None => diagnostics.error(
                 span,
