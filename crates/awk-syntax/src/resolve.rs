@@ -99,8 +99,6 @@ pub struct Resolved {
     pub dialect: Dialect,
     /// Libraries that are loaded, by the program or from outside.
     pub libraries: Vec<Library>,
-    /// What the program loads itself.
-    pub loads: Vec<(Library, Span)>,
     /// Files that `@include` named.
     pub includes: Vec<String>,
     comments: Vec<Span>,
@@ -167,10 +165,11 @@ impl Resolved {
 
     fn tree(&self, wanted: impl Fn(&ResolvedFunction) -> bool) -> Program {
         let functions = self.functions.iter().filter(|f| wanted(f));
+        let loads = self.libraries.iter();
         Program {
             rules: self.rules.clone(),
             functions: functions.map(|f| f.function.clone()).collect(),
-            loads: self.loads.clone(),
+            loads: loads.map(|library| (*library, Span::default())).collect(),
             includes: self.includes.clone(),
             comments: self.comments.clone(),
             regexes: Vec::new(),
@@ -243,7 +242,6 @@ pub fn load(
         names,
         dialect: options.dialect,
         libraries: options.libraries.clone(),
-        loads: program.loads,
         includes: program.includes,
         comments: program.comments,
         ..Resolved::default()
@@ -251,9 +249,9 @@ pub fn load(
     if diagnostics.has_errors() {
         return (Err(resolved.sources), diagnostics);
     }
-    for (library, _) in &resolved.loads {
-        if !resolved.libraries.contains(library) {
-            resolved.libraries.push(*library);
+    for (library, _) in program.loads {
+        if !resolved.libraries.contains(&library) {
+            resolved.libraries.push(library);
         }
     }
     let intdiv = resolved.names.find(Builtin::Intdiv.name());
