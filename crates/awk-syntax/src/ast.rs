@@ -6,6 +6,10 @@
 use crate::names::{Builtin, Library, Symbol};
 use crate::span::Span;
 
+mod children;
+
+pub use children::Parts;
+
 /// A whole program, or the functions of a heap.
 #[derive(Clone, Debug, Default)]
 pub struct Program {

@@ -29,6 +29,50 @@ pub enum Lint {
     Old,
 }
 
+/// The classes of warnings that a caller wants besides those that are always said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lints {
+    /// [`Lint::General`]
+    pub general: bool,
+    /// [`Lint::Invalid`]
+    pub invalid: bool,
+    /// [`Lint::Extension`]
+    pub extension: bool,
+    /// [`Lint::Old`]
+    pub old: bool,
+}
+
+impl Lints {
+    /// `--lint`
+    pub const ALL: Lints = Lints {
+        general: true,
+        invalid: true,
+        extension: true,
+        old: false,
+    };
+    /// `--lint=invalid`
+    pub const INVALID: Lints = Lints {
+        general: false,
+        extension: false,
+        ..Lints::ALL
+    };
+    /// `--lint=no-ext`
+    pub const NO_EXTENSION: Lints = Lints {
+        extension: false,
+        ..Lints::ALL
+    };
+
+    /// Whether a class is among them.
+    pub fn has(self, class: Lint) -> bool {
+        match class {
+            Lint::General => self.general,
+            Lint::Invalid => self.invalid,
+            Lint::Extension => self.extension,
+            Lint::Old => self.old,
+        }
+    }
+}
+
 /// One error or warning.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
@@ -63,11 +107,25 @@ impl Diagnostic {
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
+    lints: Lints,
 }
 
 impl Diagnostics {
     /// After this many errors a parser gives up: what follows is mostly noise.
     pub const ERRORS_MAX: usize = 20;
+
+    /// None so far; warnings of the classes in `lints` will be noted.
+    pub fn new(lints: Lints) -> Diagnostics {
+        Diagnostics {
+            list: Vec::new(),
+            lints,
+        }
+    }
+
+    /// Whether any class of `--lint` is wanted.
+    pub fn is_linting(&self) -> bool {
+        self.lints != Lints::default()
+    }
 
     /// Notes an error, unless one is already noted at the very same place.
     pub fn error(&mut self, span: Span, message: impl Into<String>) {
@@ -100,9 +158,22 @@ impl Diagnostics {
         self.note_warning(None, span, message.into());
     }
 
-    /// Notes a warning for those who asked for its class.
+    /// Notes a warning if its class is wanted.
     pub fn lint(&mut self, class: Lint, span: Span, message: impl Into<String>) {
-        self.note_warning(Some(class), span, message.into());
+        if self.lints.has(class) {
+            self.note_warning(Some(class), span, message.into());
+        }
+    }
+
+    /// Notes a warning about a word or sign if its class is wanted and the same was not said before.
+    pub fn lint_once(&mut self, class: Lint, span: Span, message: impl FnOnce() -> String) {
+        if !self.lints.has(class) {
+            return;
+        }
+        let message = message();
+        if !self.list.iter().any(|d| d.message == message) {
+            self.note_warning(Some(class), span, message);
+        }
     }
 
     fn note_warning(&mut self, lint: Option<Lint>, span: Span, message: String) {
@@ -112,9 +183,15 @@ impl Diagnostics {
             span,
             message,
         };
-        if !self.list.contains(&d) {
+        // Reading again after looking ahead may find the same: it is among the last.
+        if !self.list.iter().rev().take(100).any(|old| *old == d) {
             self.list.push(d);
         }
+    }
+
+    /// Takes over what another collector found.
+    pub fn append(&mut self, mut other: Diagnostics) {
+        self.list.append(&mut other.list);
     }
 
     /// Whether any error or misuse was noted.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: everything that reads program text takes its dialect from here; nothing asks the environment.
 
+use crate::diagnostic::Lints;
 use crate::names::{Builtin, Library, Origin, Special};
 
 /// The AWK that a program is written in.
@@ -28,10 +29,13 @@ impl Dialect {
         (self.is_gawk() || (special as usize) < Special::POSIX).then_some(special)
     }
 
-    /// The function called `name` that this dialect has without any library.
+    /// The function called `name` that this dialect has without any library, and that no program may define.
+    ///
+    /// `intdiv` is not among them: gawk has it in some builds only, and programs bring their own.
     pub fn builtin(self, name: &str) -> Option<Builtin> {
         let builtin = Builtin::from_name(name.as_bytes())?;
         match builtin.origin() {
+            _ if builtin == Builtin::Intdiv => None,
             Origin::Posix => Some(builtin),
             Origin::Gawk | Origin::Perdure => self.is_gawk().then_some(builtin),
             Origin::Library(_) => None,
@@ -44,6 +48,8 @@ impl Dialect {
 pub struct Options {
     /// Its language.
     pub dialect: Dialect,
+    /// Which warnings of `--lint` are wanted.
+    pub lints: Lints,
     /// Whether it is refused to load libraries (`--sandbox`); what else a sandbox forbids only shows when the program runs.
     pub sandbox: bool,
     /// Libraries loaded from outside the program (`-l`).

@@ -5,9 +5,9 @@
 //!
 //! Invariant: `Lexer` is cheap to copy, so that the parser can look ahead by lexing with a copy.
 
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, Lint};
 use crate::dialect::Dialect;
-use crate::names::{Builtin, Names, Symbol};
+use crate::names::{Builtin, Names, Origin, Symbol};
 use crate::span::{Sources, Span};
 
 /// A token.
@@ -136,6 +136,12 @@ const KEYWORDS: [(&str, Token, &[Dialect]); 25] = {
         ("default", Token::Default, &[Gawk]),
     ]
 };
+
+/// Words that the AWK of Version 7 has not.
+const NOT_OLD: [&str; 19] = [
+    "function", "func", "return", "delete", "do", "getline", "atan2", "close", "cos", "gsub",
+    "match", "rand", "sin", "srand", "sub", "system", "tolower", "toupper", "fflush",
+];
 
 /// What follows `@` at the start of an item.
 const DIRECTIVES: [(&str, Token); 3] = [
@@ -270,8 +276,8 @@ impl<'a> Lexer<'a> {
                 Token::Newline
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(names, diagnostics),
-            b'0'..=b'9' => self.number(),
-            b'.' if self.byte(1).is_some_and(|b| b.is_ascii_digit()) => self.number(),
+            b'0'..=b'9' => self.number(diagnostics),
+            b'.' if self.byte(1).is_some_and(|b| b.is_ascii_digit()) => self.number(diagnostics),
             b'"' => self.string(diagnostics).map_or(Token::Bad, Token::Str),
             b'@' if self.dialect.is_gawk() => self.at_sign(diagnostics),
             _ => self.operator(diagnostics),
@@ -345,9 +351,17 @@ impl<'a> Lexer<'a> {
         if let Some((_, token, dialects)) = keyword
             && dialects.contains(&self.dialect)
         {
+            self.lint_word(
+                word,
+                *dialects == [Dialect::Gawk],
+                self.span_from(start),
+                diagnostics,
+            );
             return token.clone();
         }
         if let Some(builtin) = self.dialect.builtin(word) {
+            let gawks = builtin.origin() == Origin::Gawk;
+            self.lint_word(word, gawks, self.span_from(start), diagnostics);
             return Token::Builtin(builtin);
         }
         let symbol = names.intern(word);
@@ -355,6 +369,23 @@ impl<'a> Lexer<'a> {
             Token::FuncName(symbol)
         } else {
             Token::Name(symbol)
+        }
+    }
+
+    /// Warns about a word that not every AWK has.
+    fn lint_word(&self, word: &str, gawks: bool, span: Span, diagnostics: &mut Diagnostics) {
+        if gawks {
+            diagnostics.lint_once(Lint::Extension, span, || {
+                format!("`{word}' is a gawk extension")
+            });
+        }
+        if word == "func" {
+            diagnostics.lint_once(Lint::General, span, || "POSIX does not allow `func'".into());
+        }
+        if NOT_OLD.contains(&word) {
+            diagnostics.lint_once(Lint::Old, span, || {
+                format!("`{word}' is not supported in old awk")
+            });
         }
     }
 
@@ -389,12 +420,21 @@ impl<'a> Lexer<'a> {
         Token::Bad
     }
 
-    fn number(&mut self) -> Token {
+    fn number(&mut self, diagnostics: &mut Diagnostics) -> Token {
         let start = self.at;
         if self.dialect.is_gawk()
             && self.byte(0) == Some(b'0')
             && let Some(value) = self.hexadecimal().or_else(|| self.octal())
         {
+            let text = String::from_utf8_lossy(&self.text[start..self.at]);
+            let base = if text.contains(['x', 'X']) {
+                "hexadecimal"
+            } else {
+                "octal"
+            };
+            diagnostics.lint_once(Lint::General, self.span_from(start), || {
+                format!("numeric constant `{text}' treated as {base}")
+            });
             return Token::Number(value);
         }
         let digits = |lexer: &mut Self| {
@@ -477,12 +517,18 @@ impl<'a> Lexer<'a> {
                         end: escape as u32 + 1,
                     };
                     match self.byte(1) {
-                        Some(b'\n') => self.at += 2,
+                        Some(b'\n') => {
+                            self.at += 2;
+                            diagnostics.lint_once(Lint::General, span, || {
+                                "backslash string continuation is not portable".into()
+                            });
+                        }
                         Some(b'\r') if self.byte(2) == Some(b'\n') => self.at += 3,
                         _ => {
                             let (used, warning) =
                                 unescape(&self.text[self.at..], self.dialect, &mut out);
                             self.at += used;
+                            self.lint_escape(&self.text[escape..self.at], span, diagnostics);
                             if let Some(warning) = warning {
                                 diagnostics.warn(span, warning);
                             }
@@ -497,6 +543,21 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    fn lint_escape(&self, escape: &[u8], span: Span, diagnostics: &mut Diagnostics) {
+        match escape {
+            [b'\\', c @ (b'x' | b'u'), ..] if self.dialect != Dialect::Posix => {
+                let c = char::from(*c);
+                diagnostics.lint_once(Lint::General, span, || {
+                    format!("POSIX does not allow `\\{c}' escapes")
+                });
+            }
+            [b'\\', b'a'] => diagnostics.lint_once(Lint::Old, span, || {
+                "old awk does not support the `\\a' escape sequence".into()
+            }),
+            _ => {}
+        }
+    }
+
     fn operator(&mut self, diagnostics: &mut Diagnostics) -> Token {
         let rest = &self.text[self.at..];
         for (sign, token) in &OPERATORS {
@@ -508,7 +569,20 @@ impl<'a> Lexer<'a> {
                 _ => true,
             };
             if known && rest.starts_with(sign) {
+                let start = self.at;
                 self.at += sign.len();
+                if matches!(token, Token::Caret | Token::PowAssign) {
+                    let shown = String::from_utf8_lossy(sign);
+                    let span = self.span_from(start);
+                    if sign.starts_with(b"*") {
+                        diagnostics.lint_once(Lint::General, span, || {
+                            format!("POSIX does not allow operator `{shown}'")
+                        });
+                    }
+                    diagnostics.lint_once(Lint::Old, span, || {
+                        format!("operator `{shown}' is not supported in old awk")
+                    });
+                }
                 return token.clone();
             }
         }
@@ -651,7 +725,7 @@ pub fn unescape(text: &[u8], dialect: Dialect, out: &mut Vec<u8>) -> (usize, Opt
         return (1, Some("backslash at end of string".into()));
     };
     let plain = match next {
-        b'"' | b'\\' | b'/' => Some(next),
+        b'"' | b'\\' => Some(next),
         b'a' => Some(0x07),
         b'b' => Some(0x08),
         b'f' => Some(0x0c),

@@ -7,7 +7,9 @@
 pub mod ast;
 pub mod diagnostic;
 pub mod dialect;
+pub mod gettext;
 pub mod lex;
+pub mod lint;
 pub mod names;
 pub mod parse;
 pub mod print;
@@ -15,7 +17,7 @@ pub mod resolve;
 pub mod span;
 pub mod world;
 
-pub use diagnostic::{Diagnostic, Diagnostics, Lint, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, Lint, Lints, Severity};
 pub use dialect::{Dialect, Options};
 pub use resolve::{Kind, Place, Resolved, load};
 pub use span::{Sources, Span};

@@ -61,7 +61,7 @@ pub fn pretty(
     options: &Options,
     world: &mut dyn World,
 ) -> (Result<String, Sources>, Diagnostics) {
-    let mut diagnostics = Diagnostics::default();
+    let mut diagnostics = Diagnostics::new(options.lints);
     let mut names = Names::default();
     let mut tree = Program::default();
     if !sources.is_empty() {
@@ -131,7 +131,12 @@ impl<'a> Printer<'a> {
             None => comments::Comments::assign(program, self.sources),
             Some(_) => comments::Comments::default(),
         };
+        let profile = self.counts.is_some();
+        if profile && !program.loads.is_empty() {
+            self.text("\t# Loaded extensions (-l and/or @load)\n\n");
+        }
         for (library, _) in &program.loads {
+            self.margin(0);
             self.text("@load \"");
             self.text(library.name());
             self.text("\"\n");
@@ -140,7 +145,8 @@ impl<'a> Printer<'a> {
         for (heading, belongs) in SECTIONS {
             let rules = program.rules.iter().filter(|r| belongs(&r.pattern));
             for (at, rule) in rules.enumerate() {
-                if self.counts.is_some() {
+                if profile {
+                    self.enter(rule.namespace);
                     if at == 0 {
                         self.text(&format!("\t# {heading}\n\n"));
                     } else if heading == "Rule(s)" {
@@ -168,12 +174,15 @@ impl<'a> Printer<'a> {
             let text = self.names.text(f.name);
             (text.contains("::"), text)
         });
-        if self.counts.is_some() && !functions.is_empty() {
+        if profile && !functions.is_empty() {
             self.text("\n\t# Functions, listed alphabetically\n");
         }
         for (at, function) in functions.into_iter().enumerate() {
             // gawk's layout: two empty lines before a comment that heads the first function.
             let lead = comments.before(function.span);
+            if profile {
+                self.enter(function.namespace);
+            }
             self.text(if at == 0 && !headed && !lead.is_empty() {
                 "\n\n"
             } else {
@@ -203,7 +212,11 @@ impl<'a> Printer<'a> {
         self.namespace = namespace;
         let names = self.names;
         let text = namespace.map_or("awk", |n| names.text(n));
-        self.text(&format!("@namespace \"{text}\"\n\n"));
+        if self.counts.is_some() {
+            self.text(&format!("\n\t@namespace \"{text}\"\n"));
+        } else {
+            self.text(&format!("@namespace \"{text}\"\n\n"));
+        }
     }
 
     fn rule(&mut self, rule: &Rule, comments: &comments::Comments) {

@@ -13,7 +13,8 @@ use std::collections::HashMap;
 use crate::ast::*;
 use crate::diagnostic::Diagnostics;
 use crate::dialect::{Dialect, Options};
-use crate::names::{Library, Names, Special, Symbol};
+use crate::lint;
+use crate::names::{Builtin, Library, Names, Special, Symbol};
 use crate::parse::parse;
 use crate::print::Counts;
 use crate::span::{Sources, Span};
@@ -98,11 +99,11 @@ pub struct Resolved {
     pub dialect: Dialect,
     /// Libraries that are loaded, by the program or from outside.
     pub libraries: Vec<Library>,
-    /// What the program loads itself.
-    pub loads: Vec<(Library, Span)>,
     /// Files that `@include` named.
     pub includes: Vec<String>,
     comments: Vec<Span>,
+    /// The name of the built-in `intdiv`, if that is what it means.
+    intdiv: Option<Symbol>,
     function_numbers: HashMap<Symbol, u32>,
     places: HashMap<Symbol, Place>,
 }
@@ -164,10 +165,11 @@ impl Resolved {
 
     fn tree(&self, wanted: impl Fn(&ResolvedFunction) -> bool) -> Program {
         let functions = self.functions.iter().filter(|f| wanted(f));
+        let loads = self.libraries.iter();
         Program {
             rules: self.rules.clone(),
             functions: functions.map(|f| f.function.clone()).collect(),
-            loads: self.loads.clone(),
+            loads: loads.map(|library| (*library, Span::default())).collect(),
             includes: self.includes.clone(),
             comments: self.comments.clone(),
             regexes: Vec::new(),
@@ -216,7 +218,7 @@ pub fn load(
     options: &Options,
     world: &mut dyn World,
 ) -> (Result<Resolved, Sources>, Diagnostics) {
-    let mut diagnostics = Diagnostics::default();
+    let mut diagnostics = Diagnostics::new(options.lints);
     let mut names = Names::default();
     let mut program = Program::default();
     if !sources.is_empty() {
@@ -231,13 +233,15 @@ pub fn load(
             &mut diagnostics,
         );
     }
+    if diagnostics.is_linting() {
+        lint::sources(&sources, &program, &mut diagnostics);
+    }
     let mut resolved = Resolved {
         sources,
         rules: program.rules,
         names,
         dialect: options.dialect,
         libraries: options.libraries.clone(),
-        loads: program.loads,
         includes: program.includes,
         comments: program.comments,
         ..Resolved::default()
@@ -245,11 +249,17 @@ pub fn load(
     if diagnostics.has_errors() {
         return (Err(resolved.sources), diagnostics);
     }
-    for (library, _) in &resolved.loads {
-        if !resolved.libraries.contains(library) {
-            resolved.libraries.push(*library);
+    for (library, _) in program.loads {
+        if !resolved.libraries.contains(&library) {
+            resolved.libraries.push(library);
         }
     }
+    let intdiv = resolved.names.find(Builtin::Intdiv.name());
+    resolved.intdiv = intdiv.filter(|name| {
+        options.dialect.is_gawk()
+            && program.functions.iter().all(|f| f.name != *name)
+            && world.function_text(Builtin::Intdiv.name()).is_none()
+    });
     let mut rules = std::mem::take(&mut resolved.rules);
     resolved.rewrite(&mut diagnostics, |rewrite| {
         rules.iter_mut().for_each(|rule| rewrite.rule(rule));
@@ -261,6 +271,9 @@ pub fn load(
     Search::default().run(&mut resolved, options, world, &mut diagnostics);
     if !diagnostics.has_errors() {
         resolved.number_and_kinds(&mut diagnostics);
+        if diagnostics.is_linting() {
+            lint::program(&resolved, &mut diagnostics);
+        }
     }
     if diagnostics.has_errors() {
         (Err(resolved.sources), diagnostics)
@@ -276,10 +289,11 @@ impl Resolved {
         diagnostics: &mut Diagnostics,
         apply: impl FnOnce(&mut libraries::Rewrite<'_>),
     ) {
-        if !self.libraries.is_empty() {
+        if !self.libraries.is_empty() || self.intdiv.is_some() {
             apply(&mut libraries::Rewrite {
                 names: &self.names,
                 libraries: &self.libraries,
+                intdiv: self.intdiv,
                 diagnostics,
             });
         }
@@ -409,7 +423,11 @@ impl Search {
             );
             return;
         };
-        match resolved.read_stored(name, &text, source, options, world, diagnostics) {
+        // A heap's functions were linted, if at all, by the program that defined them.
+        let mut found = Diagnostics::default();
+        let function = resolved.read_stored(name, &text, source, options, world, &mut found);
+        diagnostics.append(found);
+        match function {
             Some(function) => resolved.add_function(function, true, diagnostics),
             None => diagnostics.error(
                 span,

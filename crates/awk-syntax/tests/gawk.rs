@@ -3,7 +3,7 @@
 mod common;
 
 use awk_syntax::names::{Builtin, Library};
-use awk_syntax::{Dialect, Kind, Options};
+use awk_syntax::{Dialect, Kind, Lints, Options};
 use common::{Stored, read, read_all, read_with};
 
 fn dialect(dialect: Dialect) -> Options {
@@ -280,7 +280,11 @@ fn included_texts_are_read_in_place_and_once() {
         .err()
         .unwrap();
     assert!(message.starts_with("bad:1:13: syntax error"), "{message}");
-    let (r, message) = read_all(&[("p", "@include \"self\"")], &options, &mut files());
+    let linting = Options {
+        lints: Lints::ALL,
+        ..Options::default()
+    };
+    let (r, message) = read_all(&[("p", "@include \"self\"")], &linting, &mut files());
     assert!(r.is_some());
     assert!(message.contains("warning: already included source file `self'"));
     let mut main = files();
@@ -391,16 +395,37 @@ fn indirect_calls_and_tables_bring_what_is_stored() {
             ("t".to_string(), Kind::Array)
         ]
     );
-    let clash = read_with(
-        "BEGIN { SYMTAB[1]; t = 1 }",
-        &Options::default(),
-        &mut stored(),
-    );
+    // What the program does with a variable decides; whether the heap agrees, the heap says.
+    let (_, globals, _) = names("BEGIN { SYMTAB[1]; t = 1 }");
+    assert_eq!(globals[1], ("t".to_string(), Kind::Scalar));
+}
+
+#[test]
+fn a_program_may_have_its_own_intdiv() {
+    // gawk's manual gives one to copy: the function is gawk's only in some builds.
+    let shown = |text: &str| read(text).map(|r| format!("{:?}", r.rules));
+    let builtin = shown("BEGIN { intdiv(1, 2, r); print r[1] }").unwrap();
+    assert!(builtin.contains("which: Intdiv"), "{builtin}");
+    let own = shown("BEGIN { intdiv(1, 2) } function intdiv(a, b) { return int(a / b) }").unwrap();
+    assert!(own.contains("Call"), "{own}");
     assert!(
-        clash
-            .err()
-            .unwrap()
-            .contains("both as an array and as a scalar")
+        shown("BEGIN { intdiv(1, 2) }")
+            .unwrap_err()
+            .contains("takes 3")
+    );
+    let stored = read_with(
+        "BEGIN { intdiv(1) }",
+        &Options::default(),
+        &mut Stored::functions(&[("intdiv", "function intdiv(a) { return a }")]),
+    );
+    assert!(stored.unwrap().functions[0].from_lookup);
+    assert!(
+        read_with(
+            "BEGIN { intdiv = 1 }",
+            &dialect(Dialect::Posix),
+            &mut Stored::default()
+        )
+        .is_ok()
     );
 }
 

@@ -150,3 +150,26 @@ fn a_profile_has_counts_in_its_margin() {
          \x20    4  function g()\n\t{\n     4  \tswitch (f()) {\n     4  \tcase 1:\n     4  \t\te\n\t\t}\n\t}\n"
     );
 }
+
+#[test]
+fn a_profile_tells_libraries_and_namespaces() {
+    let r = read(
+        "@load \"time\"\n@namespace \"foo\"\nBEGIN { x }\nfunction f() { }\n@namespace \"awk\"\nfunction g() { }\n",
+    )
+    .expect("a program");
+    struct Never;
+    impl Counts for Never {
+        fn ran(&self, _: Span) -> u64 {
+            0
+        }
+        fn was_true(&self, _: Span) -> u64 {
+            0
+        }
+    }
+    assert_eq!(
+        r.profile(&Never),
+        "\t# Loaded extensions (-l and/or @load)\n\n\t@load \"time\"\n\n\t@namespace \"foo\"\n\t# BEGIN rule(s)\n\n\
+         \tBEGIN {\n\t\tx\n\t}\n\n\t# Functions, listed alphabetically\n\n\t@namespace \"awk\"\n\n\
+         \tfunction g()\n\t{\n\t}\n\n\t@namespace \"foo\"\n\n\tfunction f()\n\t{\n\t}\n"
+    );
+}

@@ -84,6 +84,20 @@ fn precedence_is_that_of_the_language() {
         "{ print 1, 2 > \"f\" \".x\" }",
         "{ print 1, 2 > (\"f\" \".x\") }",
     );
+    same(
+        "{ x = getline y < \"a\" + 1 }",
+        "{ x = getline y < (\"a\" + 1) }",
+    );
+    same(
+        "{ x = \"c\" | getline y * 2 + 1 z }",
+        "{ x = (((\"c\" | getline y) * 2) + 1) z }",
+    );
+    same(
+        "{ print \"c\" | getline x }",
+        "{ print \"c\" | (getline x) }",
+    );
+    same("{ x = i in a ~ b }", "{ x = (i in a) ~ b }");
+    same("{ x = i in a < b c }", "{ x = (i in a) < (b c) }");
     same("{ x = i++ / 2 / 3 }", "{ x = (i++) / 2 / 3 }");
     same("{ x = a ? b : c ? d : e }", "{ x = a ? b : (c ? d : e) }");
 }

@@ -2,12 +2,14 @@
 
 use super::{Fault, Include, Parse, Parser};
 use crate::ast::Program;
+use crate::diagnostic::Lint;
 use crate::lex::{Token, check_namespace};
 use crate::names::Library;
 
 impl Parser<'_> {
     /// A directive up to the end of its line. `@include` is handed up, since its text is not at hand here.
     pub(super) fn directive(&mut self, program: &mut Program) -> Parse<Option<Include>> {
+        let place = self.span;
         let word = self.bump();
         let span = self.span;
         let Token::Str(text) = &mut self.token else {
@@ -19,6 +21,14 @@ impl Parser<'_> {
             return self.fail("the end of the line after the directive");
         }
         let shown = String::from_utf8_lossy(&text).into_owned();
+        let called = match word {
+            Token::Include => "include",
+            Token::Load => "load",
+            _ => "namespace",
+        };
+        self.diagnostics.lint_once(Lint::Extension, place, || {
+            format!("`{called}' is a gawk extension")
+        });
         match word {
             Token::Include => return Ok(Some(Include { name: shown, span })),
             Token::Load if self.options.sandbox => {

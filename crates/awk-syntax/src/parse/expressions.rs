@@ -2,6 +2,7 @@
 
 use super::{Context, DEPTH_MAX, Fault, NEST_COST, Parse, Parser};
 use crate::ast::*;
+use crate::diagnostic::Lint;
 use crate::lex::Token;
 use crate::names::{Builtin, Symbol};
 use crate::span::Span;
@@ -160,6 +161,10 @@ impl Parser<'_> {
         while matches!(self.token, Token::Tilde | Token::NotTilde) {
             self.deepen()?;
             let negated = self.bump() == Token::NotTilde;
+            if matches!(left.kind, ExprKind::Regex(_)) {
+                let message = "regular expression on left of `~' or `!~' operator";
+                self.diagnostics.warn(left.span, message);
+            }
             let right = self.comparison()?;
             let span = left.span.to(right.span);
             left = Expr {
@@ -197,10 +202,14 @@ impl Parser<'_> {
     }
 
     /// `command | getline`, which binds looser than concatenation: gawk reads `"echo " "date" | getline` as one command.
+    /// In a bare `print` list the `|` is the list's own.
     pub(super) fn piped(&mut self) -> Parse<Expr> {
         let mut left = self.concat()?;
         let depth = self.depth;
-        while matches!(self.token, Token::Pipe | Token::PipeBoth) && self.peek() == Token::Getline {
+        while !self.no_gt
+            && matches!(self.token, Token::Pipe | Token::PipeBoth)
+            && self.peek() == Token::Getline
+        {
             self.deepen()?;
             let make = if self.bump() == Token::Pipe {
                 GetlineFrom::Command
@@ -217,6 +226,11 @@ impl Parser<'_> {
                 },
                 span,
             };
+            // What was read is an operand: `"date" | getline + 1`, `"date" | getline x "more"`.
+            left = self.power_from(left)?;
+            left = self.product_from(left)?;
+            left = self.sum_from(left)?;
+            left = self.concat_from(left)?;
         }
         self.depth = depth;
         Ok(left)
@@ -224,6 +238,10 @@ impl Parser<'_> {
 
     pub(super) fn concat(&mut self) -> Parse<Expr> {
         let first = self.sum()?;
+        self.concat_from(first)
+    }
+
+    fn concat_from(&mut self, first: Expr) -> Parse<Expr> {
         if !self.starts_operand() {
             return Ok(first);
         }
@@ -259,7 +277,12 @@ impl Parser<'_> {
     }
 
     pub(super) fn sum(&mut self) -> Parse<Expr> {
-        self.arith(Self::product, |token| match token {
+        let first = self.product()?;
+        self.sum_from(first)
+    }
+
+    fn sum_from(&mut self, first: Expr) -> Parse<Expr> {
+        self.arith_from(first, Self::product, |token| match token {
             Token::Plus => Some(ArithOp::Add),
             Token::Minus => Some(ArithOp::Sub),
             _ => None,
@@ -267,7 +290,12 @@ impl Parser<'_> {
     }
 
     pub(super) fn product(&mut self) -> Parse<Expr> {
-        self.arith(Self::unary, |token| match token {
+        let first = self.unary()?;
+        self.product_from(first)
+    }
+
+    fn product_from(&mut self, first: Expr) -> Parse<Expr> {
+        self.arith_from(first, Self::unary, |token| match token {
             Token::Star => Some(ArithOp::Mul),
             Token::Slash => Some(ArithOp::Div),
             Token::Percent => Some(ArithOp::Mod),
@@ -275,12 +303,12 @@ impl Parser<'_> {
         })
     }
 
-    pub(super) fn arith(
+    fn arith_from(
         &mut self,
+        first: Expr,
         operand: fn(&mut Self) -> Parse<Expr>,
         op_of: fn(&Token) -> Option<ArithOp>,
     ) -> Parse<Expr> {
-        let first = operand(self)?;
         let Some(mut op) = op_of(&self.token) else {
             return Ok(first);
         };
@@ -322,6 +350,10 @@ impl Parser<'_> {
 
     pub(super) fn power(&mut self) -> Parse<Expr> {
         let base = self.postfix(true)?;
+        self.power_from(base)
+    }
+
+    fn power_from(&mut self, base: Expr) -> Parse<Expr> {
         if self.token != Token::Caret {
             return Ok(base);
         }
@@ -503,6 +535,11 @@ impl Parser<'_> {
             self.token = Token::Bad;
             return Err(Fault);
         };
+        if text.is_empty() {
+            self.diagnostics.lint_once(Lint::General, slash, || {
+                "regexp constant `//' looks like a C++ comment, but is not".into()
+            });
+        }
         self.regexes.push(self.span);
         self.span = self.span.to(span);
         self.bump();

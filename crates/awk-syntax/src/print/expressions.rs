@@ -26,6 +26,11 @@ fn is_getline(kind: &ExprKind) -> bool {
     matches!(kind, ExprKind::Getline { .. })
 }
 
+/// A call through a variable, which gawk keeps apart on the right of arithmetic and on either side of what binds looser.
+fn is_indirect(kind: &ExprKind) -> bool {
+    matches!(kind, ExprKind::IndirectCall { .. })
+}
+
 fn is_assignment(kind: &ExprKind) -> bool {
     matches!(kind, ExprKind::Assign { .. })
 }
@@ -142,7 +147,7 @@ impl Printer<'_> {
                     self.text(" ");
                     self.text(op.text());
                     self.text(" ");
-                    self.operand(operand, bare);
+                    self.operand(operand, |kind| bare(kind) && !is_indirect(kind));
                 }
             }
             ExprKind::Power { base, exponent } => {
@@ -150,18 +155,28 @@ impl Printer<'_> {
                 self.text(" ^ ");
                 self.operand(exponent, |kind| match kind {
                     ExprKind::Minus(inner) => matches!(inner.kind, ExprKind::Num(_)),
-                    kind => !is_prefix(kind) && !is_getline(kind) && !is_assignment(kind),
+                    kind => {
+                        !is_prefix(kind)
+                            && !is_getline(kind)
+                            && !is_assignment(kind)
+                            && !is_indirect(kind)
+                    }
                 });
             }
             ExprKind::Concat(list) => self.operands(list, " ", |kind| {
                 !is_getline(kind)
                     && !is_assignment(kind)
-                    && !matches!(kind, ExprKind::Arith { .. } | ExprKind::Power { .. })
+                    && !is_indirect(kind)
+                    && !matches!(
+                        kind,
+                        ExprKind::Arith { .. } | ExprKind::Power { .. } | ExprKind::Regex(_)
+                    )
             }),
             ExprKind::Compare { op, left, right } => {
                 let bare = |kind: &ExprKind| {
                     !is_getline(kind)
                         && !is_assignment(kind)
+                        && !is_indirect(kind)
                         && !matches!(kind, ExprKind::In { .. } | ExprKind::Match { .. })
                 };
                 self.operand(left, bare);
@@ -182,14 +197,22 @@ impl Printer<'_> {
             }
             ExprKind::In { subs, array } => {
                 match subs.as_slice() {
-                    [sub] => self.operand(sub, |kind| !is_assignment(kind)),
+                    [sub] => self.operand(sub, |kind| !is_assignment(kind) && !is_indirect(kind)),
                     subs => self.call_args(subs),
                 }
                 self.text(" in ");
                 self.array(array);
             }
-            ExprKind::And(list) => self.operands(list, " && ", |kind| !is_assignment(kind)),
-            ExprKind::Or(list) => self.operands(list, " || ", |kind| !is_assignment(kind)),
+            ExprKind::And(list) | ExprKind::Or(list) => {
+                let sign = if matches!(e.kind, ExprKind::And(_)) {
+                    " && "
+                } else {
+                    " || "
+                };
+                self.operands(list, sign, |kind| {
+                    !is_assignment(kind) && !is_indirect(kind)
+                });
+            }
             ExprKind::Cond { cond, yes, no } => {
                 self.operand(cond, |kind| !is_assignment(kind));
                 self.text(" ? ");

@@ -26,14 +26,6 @@ impl Resolved {
             flows: Vec::new(),
             diagnostics,
         };
-        for (at, global) in walk.globals.iter().enumerate() {
-            let seen = walk.uses.entry(Node::Global(at as u32)).or_default();
-            match global.kind {
-                Kind::Scalar => seen.scalar_at = Some(global.span),
-                Kind::Array => seen.array_at = Some(global.span),
-                Kind::Unknown | Kind::Mixed => {}
-            }
-        }
         for rule in &self.rules {
             walk_rule(&mut walk, rule);
         }
@@ -51,10 +43,11 @@ impl Resolved {
 
         let kinds = solve(&uses, &flows);
         for (at, global) in globals.iter_mut().enumerate() {
-            global.kind = kinds
-                .get(&Node::Global(at as u32))
-                .copied()
-                .unwrap_or_default();
+            match kinds.get(&Node::Global(at as u32)) {
+                // A variable of the heap that only `SYMTAB` may name keeps the kind that it has there.
+                None | Some(Kind::Unknown) => {}
+                Some(kind) => global.kind = *kind,
+            }
             if global.kind == Kind::Mixed {
                 let text = self.names.text(global.name);
                 let seen = uses.get(&Node::Global(at as u32));
@@ -214,6 +207,13 @@ impl Walk for UseWalk<'_> {
             );
         }
         for (at, arg) in args.iter().enumerate() {
+            if matches!(arg.kind, ExprKind::Regex(_)) {
+                let message = format!(
+                    "regexp constant for parameter #{} yields boolean value",
+                    at + 1
+                );
+                self.diagnostics.warn(arg.span, message);
+            }
             let ExprKind::Var(variable) = arg.kind else {
                 walk_expr(self, arg);
                 continue;

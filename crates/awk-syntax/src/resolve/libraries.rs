@@ -1,4 +1,5 @@
-//! Calls of library functions: `sleep(1)` is a call like any other until it is known that the program loads `time`.
+//! Calls of library functions: `sleep(1)` is a call like any other until it is known that the program loads `time`; and of
+//! `intdiv`, which is built in unless the program brings its own.
 //!
 //! Invariant: afterwards a library's function is called by `ExprKind::Builtin` wherever its library is loaded, before and
 //! behind the `@load`, and by `ExprKind::Call` nowhere.
@@ -20,6 +21,8 @@ pub(super) fn function(names: &Names, name: Symbol, libraries: &[Library]) -> Op
 pub(super) struct Rewrite<'a> {
     pub(super) names: &'a Names,
     pub(super) libraries: &'a [Library],
+    /// The name `intdiv`, if neither program nor heap define it.
+    pub(super) intdiv: Option<Symbol>,
     pub(super) diagnostics: &'a mut Diagnostics,
 }
 
@@ -176,11 +179,21 @@ impl Rewrite<'_> {
             }
             ExprKind::Call { name, args } => {
                 self.list(args);
-                if let Some(which) = function(self.names, *name, self.libraries) {
+                let which = if self.intdiv == Some(*name) {
+                    Some(Builtin::Intdiv)
+                } else {
+                    function(self.names, *name, self.libraries)
+                };
+                if let Some(which) = which {
                     let (least, most) = which.arity();
                     if args.len() < least || args.len() > most {
+                        let wanted = if least == most {
+                            least.to_string()
+                        } else {
+                            format!("{least} to {most}")
+                        };
                         let message = format!(
-                            "`{}` takes {least} to {most} argument(s), here are {}",
+                            "`{}` takes {wanted} argument(s), here are {}",
                             which.name(),
                             args.len()
                         );

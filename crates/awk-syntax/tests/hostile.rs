@@ -1,0 +1,232 @@
+//! Whatever the text, reading ends, without a panic, and what is read can be printed, linted and resolved.
+
+mod common;
+
+use awk_syntax::{Dialect, Lints, Options, Sources, gettext, parse, print};
+use common::{Stored, read_all};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+const WORDS: &[&str] = &[
+    "BEGIN",
+    "END",
+    "BEGINFILE",
+    "ENDFILE",
+    "function",
+    "func",
+    "f",
+    "f(",
+    "g(",
+    "x",
+    "a",
+    "a[",
+    "]",
+    "(",
+    ")",
+    "{",
+    "}",
+    ";",
+    "\n",
+    ",",
+    "1",
+    "0x",
+    "0x1f",
+    "019",
+    "1e",
+    "\"s\"",
+    "\"",
+    "\"\\u",
+    "\"\\xg\"",
+    "_\"t\"",
+    "_",
+    "/",
+    "/r/",
+    "/[",
+    "@",
+    "@/r/",
+    "@f(",
+    "@x",
+    "@include",
+    "@load",
+    "@namespace",
+    "\"inc\"",
+    "\"self\"",
+    "\"time\"",
+    "\"ns\"",
+    "\"awk\"",
+    "ns::x",
+    "ns::f(",
+    "a::",
+    "a::b::c",
+    "awk::x",
+    "pm::commit()",
+    "::",
+    "switch",
+    "(x)",
+    "case",
+    "default",
+    ":",
+    "if",
+    "else",
+    "while",
+    "do",
+    "for",
+    "in",
+    "(k in a)",
+    "print",
+    "printf",
+    "getline",
+    "|",
+    "|&",
+    "<",
+    ">",
+    ">>",
+    "next",
+    "nextfile",
+    "exit",
+    "return",
+    "break",
+    "continue",
+    "delete",
+    "=",
+    "+=",
+    "**",
+    "**=",
+    "^",
+    "++",
+    "--",
+    "!",
+    "~",
+    "&&",
+    "||",
+    "?",
+    "$",
+    "$1",
+    "-",
+    "+",
+    "%",
+    "length",
+    "split(",
+    "asort(",
+    "sub(",
+    "sleep(1)",
+    "FUNCTAB",
+    "SYMTAB",
+    "NR",
+    "# note",
+    "\\\n",
+    "\\",
+    "&",
+    "\u{e9}",
+    "\u{0}",
+    "`",
+];
+
+fn world() -> Stored {
+    Stored {
+        globals: vec![("a".into(), true), ("x".into(), false), ("f".into(), true)],
+        ..Stored::functions(&[
+            ("f", "function f(p, q) { return g(p) @q(p) }"),
+            (
+                "g",
+                "@namespace \"ns\"; function awk::g(p) { FUNCTAB[1]; x }",
+            ),
+            ("h", "function h( {"),
+        ])
+    }
+}
+
+fn try_everything(text: &str) {
+    for dialect in [Dialect::Gawk, Dialect::Traditional, Dialect::Posix] {
+        let options = Options {
+            dialect,
+            lints: Lints {
+                old: true,
+                ..Lints::ALL
+            },
+            ..Options::default()
+        };
+        let mut stored = world();
+        stored
+            .files
+            .insert("inc".into(), format!("{text}\n@namespace \"q\""));
+        stored
+            .files
+            .insert("self".into(), "@include \"self\"\n".into());
+        if let (Some(resolved), _) =
+            read_all(&[("p", text), ("cmd. line", "x")], &options, &mut stored)
+        {
+            resolved.print();
+            resolved.print_types();
+            for number in 0..resolved.functions.len() as u32 {
+                resolved.function_text(number);
+            }
+        }
+        let sources = || {
+            let mut sources = Sources::default();
+            sources.add("p", text);
+            sources
+        };
+        parse::dump_tokens(&sources(), dialect);
+        let _ = gettext::template(sources(), &options, &mut world());
+        if let (Ok(printed), _) = print::pretty(sources(), &[], &options, &mut world()) {
+            let mut again = Sources::default();
+            again.add("printed", printed.clone());
+            let (result, diagnostics) = print::pretty(again, &[], &options, &mut world());
+            let printed_again = match result {
+                Ok(text) => text,
+                Err(sources) => panic!(
+                    "{text}\n-> {printed}\n-> {}",
+                    diagnostics
+                        .list()
+                        .iter()
+                        .map(|d| d.render(&sources))
+                        .collect::<String>()
+                ),
+            };
+            // Comments move where a token is dropped; the rest stays.
+            if !text.contains('#') {
+                assert_eq!(printed, printed_again, "{text}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6000, failure_persistence: None, rng_seed: RngSeed::Fixed(53), ..ProptestConfig::default() })]
+
+    #[test]
+    fn token_soup(words in prop::collection::vec(prop::sample::select(WORDS), 0..24)) {
+        try_everything(&words.join(" "));
+    }
+
+    #[test]
+    fn token_soup_in_a_rule(words in prop::collection::vec(prop::sample::select(WORDS), 0..12)) {
+        try_everything(&format!("function g(x) {{ }} {{ {} }}", words.join(" ")));
+    }
+}
+
+#[test]
+fn endless_includes_end() {
+    /// Includes a new file in every file.
+    struct Endless(usize);
+    impl awk_syntax::World for Endless {
+        fn include(&mut self, _: &str, _: &str) -> Result<awk_syntax::Included, String> {
+            self.0 += 1;
+            Ok(awk_syntax::Included::Text {
+                name: self.0.to_string(),
+                text: b"@include \"more\"\n".to_vec(),
+            })
+        }
+    }
+    let (resolved, messages) = read_all(
+        &[("p", "@include \"more\"\n")],
+        &Options::default(),
+        &mut Endless(0),
+    );
+    assert!(resolved.is_none());
+    assert!(
+        messages.contains("more than 1000 files include each other"),
+        "{messages}"
+    );
+}
