@@ -15,6 +15,7 @@ use awk::regex::Syntax;
 use awk::text::Charset;
 use awk::{Error, Language, Setup};
 use awk_syntax::Dialect;
+use awk_syntax::diagnostic::Lints;
 use awk_syntax::names::Library;
 use heap::{Durability, Heap, Options};
 
@@ -22,7 +23,7 @@ mod args;
 mod exit;
 mod program;
 
-use args::{Args, Dump, HELP, Separated};
+use args::{Args, Dump, HELP, LintWish, Separated};
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -84,6 +85,11 @@ fn run(args: Args) -> Result<i32> {
         let heap = Heap::volatile().map_err(Error::from)?;
         let text = awk::pretty(sources, &heap, &language, &includes)?;
         program::write(file, text.as_bytes())?;
+        return Ok(Exit::Ok as i32);
+    }
+    if args.gen_pot {
+        let heap = Heap::volatile().map_err(Error::from)?;
+        print!("{}", awk::template(sources, &heap, &language)?);
         return Ok(Exit::Ok as i32);
     }
     let (heap, heap_name) = open_heap(&args)?;
@@ -179,8 +185,19 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         Dialect::Traditional if args.intervals => Syntax::Posix,
         Dialect::Traditional => Syntax::Traditional,
     };
+    language.lint_is_fatal = args.lint == LintWish::Fatal;
+    let lints = match args.lint {
+        LintWish::None => Lints::default(),
+        LintWish::All | LintWish::Fatal => Lints::ALL,
+        LintWish::Invalid => Lints::INVALID,
+        LintWish::NoExtensions => Lints::NO_EXTENSION,
+    };
     language.reading = awk_syntax::Options {
         dialect,
+        lints: Lints {
+            old: args.lint_old,
+            ..lints
+        },
         sandbox: args.sandbox,
         libraries,
     };

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use awk_syntax::names::Special;
 use awk_syntax::{Diagnostic, Diagnostics, Dialect, Kind, Resolved, Severity, Sources};
@@ -14,6 +15,7 @@ use crate::code::Code;
 use crate::compile::compile;
 use crate::error::{Error, Fatal, Reason};
 use crate::num::InputForms;
+use crate::records::Separator;
 use crate::regex::{self, Syntax};
 use crate::settings::Settings;
 use crate::store::Store;
@@ -34,6 +36,8 @@ pub struct Language {
     pub syntax: Syntax,
     /// Where `@include` looks for files.
     pub include_path: Vec<PathBuf>,
+    /// A warning of lint ends the run (`--lint=fatal`).
+    pub lint_is_fatal: bool,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.
     pub non_decimal: bool,
 }
@@ -46,6 +50,7 @@ impl Language {
             reading: awk_syntax::Options::default(),
             syntax: Syntax::Gawk,
             include_path: Vec::new(),
+            lint_is_fatal: false,
             non_decimal: false,
         }
     }
@@ -77,6 +82,9 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
         Err(sources) => return Err(refusal(&diagnostics, &sources)),
     };
     let mut warnings = rendered(&diagnostics, &resolved.sources, true);
+    if language.lint_is_fatal && diagnostics.list().iter().any(|d| d.lint.is_some()) {
+        return Err(Error::Misuse(warnings));
+    }
     let mut diagnostics = Diagnostics::default();
     let options = regex::Options {
         charset: language.charset,
@@ -112,11 +120,20 @@ pub fn pretty(
     result.map_err(|sources| refusal(&diagnostics, &sources))
 }
 
+/// The template for translators of a program's texts (`--gen-pot`).
+///
+/// # Errors
+/// As [`load`].
+pub fn template(sources: Sources, heap: &Heap, language: &Language) -> Result<String, Error> {
+    let mut world = Surroundings::new(heap, &sources, language.include_path.clone());
+    let (result, diagnostics) =
+        awk_syntax::gettext::template(sources, &language.reading, &mut world);
+    result.map_err(|sources| refusal(&diagnostics, &sources))
+}
+
 /// One line for each warning, or for each error and misuse.
 fn rendered(diagnostics: &Diagnostics, sources: &Sources, warnings: bool) -> Vec<String> {
-    // What only lint has to say waits for the option that asks for it.
-    let wanted =
-        |d: &&Diagnostic| (d.severity == Severity::Warning) == warnings && d.lint.is_none();
+    let wanted = |d: &&Diagnostic| (d.severity == Severity::Warning) == warnings;
     let list = diagnostics.list().iter().filter(wanted);
     list.map(|d| d.render(sources)).collect()
 }
@@ -199,11 +216,25 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         input,
     );
     vm.durability = durability;
+    vm.lint_is_fatal = loaded.language.lint_is_fatal;
+    if loaded.language.reading.lints.general {
+        let value = if vm.lint_is_fatal {
+            Value::text(b"fatal", false)
+        } else {
+            Value::Num(1.0)
+        };
+        vm.set_special(Special::LINT, value)
+            .map_err(|e| Error::Run(e.to_string()))?;
+    }
     vm.command_line = setup.command_line;
     vm.sandbox = setup.sandbox;
     vm.input.no_assignments = setup.no_assignments;
     vm.record.csv = setup.csv;
     vm.settings.csv = setup.csv;
+    if setup.csv {
+        vm.settings.separator = Rc::new(Separator::Csv);
+        vm.settings.cut_by = "CSV";
+    }
     crate::num::set_input_forms(if loaded.language.non_decimal {
         InputForms::NonDecimal
     } else if loaded.language.reading.dialect == Dialect::Posix {

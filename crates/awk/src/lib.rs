@@ -24,5 +24,5 @@ pub mod value;
 pub mod vm;
 
 pub use error::{Error, system_reason};
-pub use interp::{Language, Loaded, Setup, load, pretty, run};
+pub use interp::{Language, Loaded, Setup, load, pretty, run, template};
 pub use surroundings::find_source;

@@ -41,11 +41,13 @@ pub struct Settings {
     /// What cuts the next record: FS, FPAT or FIELDWIDTHS, whichever was assigned last.
     pub splitter: Rc<Splitter>,
     /// Which of them that is, for `PROCINFO["FS"]`.
-    pub cut_by: Special,
+    pub cut_by: &'static str,
     /// FS, for `split`.
     pub fs: Rc<Splitter>,
     /// `--csv`: records are lines of comma-separated values, and FS, FPAT and FIELDWIDTHS have no meaning.
     pub csv: bool,
+    /// LINT: doubtful things are said while running.
+    pub lint: bool,
     /// IGNORECASE
     pub ignore_case: bool,
     /// Number of the current file among the operands.
@@ -99,9 +101,10 @@ impl Settings {
             ofmt: Rc::new(Format::parse(b"%.6g")),
             syntax: Syntax::Gawk,
             splitter: Rc::new(Splitter::Blanks),
-            cut_by: Special::FS,
+            cut_by: "FS",
             fs: Rc::new(Splitter::Blanks),
             csv: false,
+            lint: false,
             ignore_case: false,
             argind: 0.0,
             separator: Rc::new(Separator::Byte(b'\n')),
@@ -146,21 +149,28 @@ impl Settings {
             Special::SUBSEP => self.subsep = self.text_of(&value),
             Special::CONVFMT => self.convfmt = Rc::new(Format::parse(&self.text_of(&value))),
             Special::OFMT => self.ofmt = Rc::new(Format::parse(&self.text_of(&value))),
+            Special::FS | Special::FPAT | Special::FIELDWIDTHS if self.csv => {
+                // They have no meaning then (gawk manual, "Comma Separated Value Files").
+            }
             Special::FS => {
                 self.fs = self.fs_of(&self.text_of(&value))?;
                 self.splitter = self.fs.clone();
-                self.cut_by = s;
+                self.cut_by = s.name();
             }
             Special::FPAT => {
                 self.splitter = self.fpat_of(&self.text_of(&value))?;
-                self.cut_by = s;
+                self.cut_by = s.name();
             }
             Special::FIELDWIDTHS => {
                 let text = self.text_of(&value);
                 let widths = Widths::parse(&text).map_err(|e| Fatal::new(e.to_string()))?;
                 self.splitter = Rc::new(Splitter::Widths(widths));
-                self.cut_by = s;
+                self.cut_by = s.name();
             }
+            Special::LINT => {
+                self.lint = value.truth();
+            }
+            Special::RS if self.csv => {}
             Special::RS => self.set_separator(&self.text_of(&value))?,
             Special::IGNORECASE => {
                 let ignore_case = value.truth();
@@ -168,8 +178,8 @@ impl Settings {
                     self.ignore_case = ignore_case;
                     self.fs = self.fs_of(&self.text_of(&self.values[Special::FS as usize]))?;
                     match self.cut_by {
-                        Special::FPAT => self.splitter = self.fpat()?,
-                        Special::FS => self.splitter = self.fs.clone(),
+                        "FPAT" => self.splitter = self.fpat()?,
+                        "FS" => self.splitter = self.fs.clone(),
                         _ => {}
                     }
                     self.set_separator(&self.text_of(&self.values[Special::RS as usize]))?;

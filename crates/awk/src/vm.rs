@@ -118,6 +118,8 @@ pub struct Vm<'p> {
     pub command_line: Vec<Vec<u8>>,
     /// Whether commits wait for the medium.
     pub durability: Durability,
+    /// What lint finds ends the run.
+    pub lint_is_fatal: bool,
     /// No commands, no files but the operands.
     pub sandbox: bool,
     /// Argument of `exit`, or 2 if an operand could not be read.
@@ -126,8 +128,7 @@ pub struct Vm<'p> {
     regex_recent: Option<(Vec<u8>, Rc<Regex>)>,
     formats: std::collections::HashMap<Vec<u8>, Rc<Format>>,
     zone: Option<(Option<Vec<u8>>, Zone)>,
-    /// Folders of translations, by text domain.
-    text_folders: std::collections::HashMap<Vec<u8>, Vec<u8>>,
+    translations: timing::Translations,
     random: u64,
     seed: f64,
     spans: Vec<(u32, u32)>,
@@ -185,13 +186,14 @@ impl<'p> Vm<'p> {
             phase: Phase::Begin,
             command_line: Vec::new(),
             durability: Durability::Durable,
+            lint_is_fatal: false,
             sandbox: false,
             exit_code: 0,
             regexes: Default::default(),
             regex_recent: None,
             formats: Default::default(),
             zone: None,
-            text_folders: Default::default(),
+            translations: Default::default(),
             random: strings::seeded(0.0),
             seed: 0.0,
             spans: Vec::new(),

@@ -32,6 +32,8 @@ The language
   -P, --posix                       POSIX AWK, without gawk's extensions
   -r, --re-interval                 {n,m} in regular expressions, with -c too
   -k, --csv                         input is comma-separated values
+  -L[KIND], --lint[=KIND]           warn of what is doubtful or not portable; KIND: fatal, invalid, no-ext
+  -t, --lint-old                    warn of what the first AWK had not
   -n, --non-decimal-data            0x11 and 011 in input are hexadecimal and octal
   -N, --use-lc-numeric              the locale's decimal point (always a point here)
   -S, --sandbox                     no commands, no files but the operands, no libraries

@@ -520,22 +520,20 @@ impl<'a> Compiler<'a> {
     /// An argument handed over as it is: an array, a value, or a variable that holds nothing and may become either.
     pub(super) fn pass(&mut self, arg: &'a Expr) {
         self.at(arg.span, |c| match &arg.kind {
-            ExprKind::Var(name) => {
-                match c.program.place(*name, c.inside) {
-                    Place::Local(n) => c.emit(Op::PassLocal(n)),
-                    Place::Global(n) => c.emit(Op::PassGlobal(n)),
-                    Place::Special(s) if s.is_array() => {
-                        c.code.use_special(s);
-                        if s == Special::SYMTAB {
-                            c.emit(Op::AllSymbols);
-                            c.emit(Op::PushArray(Arr::TOP));
-                        } else {
-                            c.emit(Op::PushArray(Arr::special(s)));
-                        }
+            ExprKind::Var(name) => match c.program.place(*name, c.inside) {
+                Place::Local(n) => c.emit(Op::PassLocal(n)),
+                Place::Global(n) => c.emit(Op::PassGlobal(n)),
+                Place::Special(s) if s.is_array() => {
+                    c.code.use_special(s);
+                    if s == Special::SYMTAB {
+                        c.emit(Op::AllSymbols);
+                        c.emit(Op::PushArray(Arr::TOP));
+                    } else {
+                        c.emit(Op::PushArray(Arr::special(s)));
                     }
-                    _ => c.val(arg),
                 }
-            }
+                _ => c.val(arg),
+            },
             ExprKind::Index { array, subs } if c.is_symtab(array) => {
                 c.code.use_special(Special::SYMTAB);
                 c.key(subs);

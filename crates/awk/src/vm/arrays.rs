@@ -141,6 +141,10 @@ impl Vm<'_> {
             )));
         }
         self.globals[n as usize] = Value::Unassigned;
+        if self.settings.lint {
+            let name = &self.code.globals[n as usize];
+            self.lint(&format!("reference to uninitialized variable `{name}`"))?;
+        }
         Ok(Value::Unassigned)
     }
 
@@ -156,6 +160,10 @@ impl Vm<'_> {
         match self.vals[at] {
             Value::Link(link) => self.touch_linked(link)?,
             _ => self.vals[at] = Value::Unassigned,
+        }
+        if self.settings.lint {
+            let name = self.local_name(n);
+            self.lint(&format!("reference to uninitialized argument `{name}`"))?;
         }
         Ok(Value::Unassigned)
     }

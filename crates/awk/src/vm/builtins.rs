@@ -164,9 +164,7 @@ impl Vm<'_> {
         Ok(Value::Num(match which {
             Builtin::And | Builtin::Or | Builtin::Xor => {
                 if args.len() < 2 {
-                    return Err(Fatal::new(format!(
-                        "`{name}` takes two arguments or more"
-                    )));
+                    return Err(Fatal::new(format!("`{name}` takes two arguments or more")));
                 }
                 let mut n = Vm::bits(name, args, 0)?;
                 for at in 1..args.len() {

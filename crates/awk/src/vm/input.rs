@@ -477,6 +477,16 @@ impl Vm<'_> {
         (self.input.warn)(format!("{place}warning: {message}"));
     }
 
+    /// Tells the user what is doubtful (LINT).
+    #[cold]
+    pub(super) fn lint(&mut self, message: &str) -> Result<()> {
+        if self.lint_is_fatal {
+            return Err(Fatal::new(message));
+        }
+        self.warn(message);
+        Ok(())
+    }
+
     /// `getline` failed: its value, and ERRNO.
     fn no_line(&mut self, error: StreamError) -> Result<f64> {
         if matches!(error, StreamError::StdoutClosed) {

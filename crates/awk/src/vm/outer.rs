@@ -69,7 +69,7 @@ impl Vm<'_> {
             ("version", text(LANGUAGE_VERSION)),
             ("platform", text("posix")),
             ("strftime", text(super::timing::DEFAULT_FORMAT)),
-            ("FS", text(self.settings.cut_by.name())),
+            ("FS", text(self.settings.cut_by)),
             ("errno", Value::Num(0.0)),
             ("pid", pid(Some(process::getpid()))),
             ("ppid", pid(process::getppid())),

@@ -126,7 +126,7 @@ impl Vm<'_> {
         }
         self.settings.set(s, value)?;
         if matches!(s, Special::FS | Special::FPAT | Special::FIELDWIDTHS) {
-            let name = Value::text(s.name().as_bytes(), false);
+            let name = Value::text(self.settings.cut_by.as_bytes(), false);
             self.set_procinfo(b"FS", &name)?;
         }
         Ok(())
