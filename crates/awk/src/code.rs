@@ -330,11 +330,42 @@ pub enum Op {
     /// values to text by format
     Printf(u32), PrintfConst { format: u32, args: u32 },
 
+    // -- places that somebody watches: only in code that is compiled for a profile or the debugger
+    Mark(u32),
+
     // -- flow of records
     BeginDone, BlockEnd, NextRecord { end: u32 }, Next, NextFile, Exit { given: bool }, Halt,
 }
 
 const _: () = assert!(size_of::<Op>() <= 16);
+
+/// What happens at a marked place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A statement begins.
+    Statement,
+    /// The body of a loop begins.
+    Body,
+    /// A condition of `if` after the first is about to be computed.
+    Condition,
+    /// The condition of an `if`, or the pattern of a rule, was true.
+    True,
+    /// The pattern of a rule is about to be tried.
+    Rule,
+    /// A case of a `switch` is entered.
+    Case,
+    /// A function was called.
+    Function,
+}
+
+/// A marked place.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// What happens here.
+    pub event: Event,
+    /// The part of the tree that it happens to: its span, as [`awk_syntax::print::Counts`] has it.
+    pub span: Span,
+}
 
 /// A compiled function.
 #[derive(Debug)]
@@ -370,6 +401,8 @@ pub struct Code {
     pub functions: Vec<FunctionCode>,
     /// How many range patterns there are.
     pub ranges: u32,
+    /// Marked places by number.
+    pub marks: Vec<Mark>,
     /// First instruction of the record loop.
     pub main_start: u32,
     /// First instruction of the END rules.

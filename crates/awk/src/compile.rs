@@ -23,10 +23,18 @@ mod lvalues;
 mod statements;
 
 /// Compiles a program. Errors (a malformed regular expression) go to `diagnostics`; the code is then not to be run.
-pub fn compile(program: &Resolved, options: Options, diagnostics: &mut Diagnostics) -> Code {
+///
+/// With `marked` the code says when it comes by the places that a profile counts and a debugger stops at.
+pub fn compile(
+    program: &Resolved,
+    options: Options,
+    marked: bool,
+    diagnostics: &mut Diagnostics,
+) -> Code {
     let mut c = Compiler {
         program,
         options,
+        marked,
         diagnostics,
         code: Code::default(),
         labels: Vec::new(),
@@ -64,6 +72,7 @@ enum Target<'a> {
 struct Compiler<'a> {
     program: &'a Resolved,
     options: Options,
+    marked: bool,
     diagnostics: &'a mut Diagnostics,
     code: Code,
     labels: Vec<u32>,
@@ -80,6 +89,15 @@ impl<'a> Compiler<'a> {
     fn emit(&mut self, op: Op) {
         self.code.ops.push(op);
         self.code.spans.push(self.span);
+    }
+
+    /// Marks a place, if somebody watches.
+    fn mark(&mut self, event: Event, span: Span) {
+        if self.marked {
+            let n = self.code.marks.len() as u32;
+            self.code.marks.push(Mark { event, span });
+            self.at(span, |c| c.emit(Op::Mark(n)));
+        }
     }
 
     fn label(&mut self) -> Label {
@@ -194,6 +212,7 @@ impl<'a> Compiler<'a> {
         for (number, f) in program.functions.iter().enumerate() {
             self.inside = Some(number as u32);
             let entry = self.code.ops.len() as u32;
+            self.mark(Event::Function, f.function.name_span);
             self.body(&f.function.body);
             self.emit(Op::Uninit);
             self.emit(Op::Return);
@@ -235,8 +254,12 @@ impl<'a> Compiler<'a> {
     fn rule(&mut self, rule: &'a Rule) {
         self.span = rule.span;
         let skip = self.label();
+        self.mark(Event::Rule, rule.span);
         match &rule.pattern {
-            Pattern::Expr(e) => self.jump(e, skip, false),
+            Pattern::Expr(e) => {
+                self.jump(e, skip, false);
+                self.mark(Event::True, e.span);
+            }
             Pattern::Range(from, to) => {
                 let n = self.code.ranges;
                 self.code.ranges += 1;
@@ -248,6 +271,7 @@ impl<'a> Compiler<'a> {
                 self.jump(to, act, false);
                 self.emit(Op::SetRange { n, on: false });
                 self.here(act);
+                self.mark(Event::True, from.span);
             }
             Pattern::Always
             | Pattern::Begin

@@ -36,6 +36,8 @@ pub struct Language {
     pub syntax: Syntax,
     /// Where `@include` looks for files.
     pub include_path: Vec<PathBuf>,
+    /// The code is to be watched: by a profile, or a debugger.
+    pub marked: bool,
     /// A warning of lint ends the run (`--lint=fatal`).
     pub lint_is_fatal: bool,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.
@@ -50,6 +52,7 @@ impl Language {
             reading: awk_syntax::Options::default(),
             syntax: Syntax::Gawk,
             include_path: Vec::new(),
+            marked: false,
             lint_is_fatal: false,
             non_decimal: false,
         }
@@ -91,7 +94,7 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
         syntax: language.syntax,
         ignore_case: false,
     };
-    let code = compile(&resolved, options, &mut diagnostics);
+    let code = compile(&resolved, options, language.marked, &mut diagnostics);
     if diagnostics.has_errors() {
         return Err(refusal(&diagnostics, &resolved.sources));
     }

@@ -79,6 +79,15 @@ pub(crate) enum Key {
     Text(usize),
 }
 
+/// Somebody who watches a run: a profile, a debugger.
+pub trait Watch {
+    /// The machine comes by the marked place number `mark` of its code.
+    ///
+    /// # Errors
+    /// What the watcher ends the run with.
+    fn passes(&mut self, vm: &mut Vm<'_>, mark: u32) -> Result<()>;
+}
+
 /// A run of a program.
 pub struct Vm<'p> {
     pub(crate) code: &'p Code,
@@ -116,6 +125,8 @@ pub struct Vm<'p> {
     pub phase: Phase,
     /// The words of the command line, for PROCINFO.
     pub command_line: Vec<Vec<u8>>,
+    /// Who is told of marked places.
+    pub watch: Option<Box<dyn Watch>>,
     /// Whether commits wait for the medium.
     pub durability: Durability,
     /// What lint finds ends the run.
@@ -185,6 +196,7 @@ impl<'p> Vm<'p> {
             input,
             phase: Phase::Begin,
             command_line: Vec::new(),
+            watch: None,
             durability: Durability::Durable,
             lint_is_fatal: false,
             sandbox: false,
@@ -204,6 +216,17 @@ impl<'p> Vm<'p> {
     /// How messages name a place in the program.
     fn place(&self, span: Span) -> String {
         self.program.sources.place(span)
+    }
+
+    #[cold]
+    fn passes(&mut self, mark: u32) -> Result<()> {
+        // What the watcher itself makes the machine do is not watched.
+        if let Some(mut watch) = self.watch.take() {
+            let result = watch.passes(self, mark);
+            self.watch = Some(watch);
+            result?;
+        }
+        Ok(())
     }
 
     /// The instruction that failed, or runs.
@@ -1058,6 +1081,7 @@ impl<'p> Vm<'p> {
                 }
 
                 // ---- records ----
+                Op::Mark(n) => self.passes(n)?,
                 Op::BeginDone => {
                     if !code.reads_input {
                         return Ok(Flow::Halted);

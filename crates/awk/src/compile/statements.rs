@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use awk_syntax::Span;
 use awk_syntax::ast::*;
 use awk_syntax::names::Special;
 
@@ -20,6 +21,8 @@ impl<'a> Compiler<'a> {
 
     pub(super) fn statement(&mut self, statement: &'a Stmt) {
         self.span = statement.span;
+        let span = statement.span;
+        self.mark(Event::Statement, span);
         match &statement.kind {
             StmtKind::Expr(e) => self.effect(e),
             StmtKind::Print {
@@ -29,7 +32,11 @@ impl<'a> Compiler<'a> {
                 let done = self.label();
                 for (at, (cond, body)) in arms.iter().enumerate() {
                     let next = self.label();
+                    if at > 0 {
+                        self.mark(Event::Condition, cond.span);
+                    }
                     self.jump(cond, next, false);
+                    self.mark(Event::True, cond.span);
                     self.body(body);
                     if at + 1 < arms.len() || otherwise.is_some() {
                         self.emit_jump(Op::Jump, done);
@@ -45,7 +52,7 @@ impl<'a> Compiler<'a> {
                 let (again, start, out) = (self.label(), self.label(), self.label());
                 self.emit_jump(Op::Jump, again);
                 self.here(start);
-                self.loop_body(body, again, out);
+                self.loop_body(span, body, again, out);
                 self.here(again);
                 self.jump(cond, start, true);
                 self.here(out);
@@ -53,7 +60,7 @@ impl<'a> Compiler<'a> {
             StmtKind::DoWhile { body, cond } => {
                 let (again, start, out) = (self.label(), self.label(), self.label());
                 self.here(start);
-                self.loop_body(body, again, out);
+                self.loop_body(span, body, again, out);
                 self.here(again);
                 self.jump(cond, start, true);
                 self.here(out);
@@ -71,7 +78,7 @@ impl<'a> Compiler<'a> {
                 }
                 self.emit_jump(Op::Jump, test);
                 self.here(start);
-                self.loop_body(body, again, out);
+                self.loop_body(span, body, again, out);
                 self.here(again);
                 if let Some(step) = step {
                     self.statement(step);
@@ -103,7 +110,7 @@ impl<'a> Compiler<'a> {
                 self.span = *var_span;
                 let target = self.variable(*var);
                 self.store(&target, false);
-                self.loop_body(body, again, out);
+                self.loop_body(span, body, again, out);
                 self.emit_jump(Op::Jump, again);
                 self.here(out);
                 self.emit(Op::ForEnd);
@@ -158,8 +165,10 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    pub(super) fn loop_body(&mut self, body: &'a [Stmt], again: Label, out: Label) {
+    /// `span` is the loop's.
+    pub(super) fn loop_body(&mut self, span: Span, body: &'a [Stmt], again: Label, out: Label) {
         let again = Some(again);
+        self.mark(Event::Body, span);
         self.loops.push(Loop { again, out });
         self.body(body);
         self.loops.pop();
@@ -188,6 +197,7 @@ impl<'a> Compiler<'a> {
         self.loops.push(Loop { again: None, out });
         for (case, body) in cases.iter().zip(bodies) {
             self.here(body);
+            self.mark(Event::Case, case.span);
             self.body(&case.body);
         }
         self.loops.pop();
