@@ -22,6 +22,7 @@ use crate::world::{Included, NoWorld, World};
 
 mod directives;
 mod expressions;
+mod primary;
 mod statements;
 
 /// Most units of nesting: what leads back to a whole expression or

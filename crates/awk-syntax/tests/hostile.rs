@@ -136,7 +136,8 @@ fn world() -> Stored {
     }
 }
 
-fn try_everything(text: &str) {
+/// `again`: what is printed is read and printed once more.
+fn try_everything(text: &str, again: bool) {
     for dialect in [Dialect::Gawk, Dialect::Traditional, Dialect::Posix] {
         let options = Options {
             dialect,
@@ -169,10 +170,12 @@ fn try_everything(text: &str) {
         };
         parse::dump_tokens(&sources(), dialect);
         let _ = gettext::template(sources(), &options, &mut world());
-        if let (Ok(printed), _) = print::pretty(sources(), &[], &options, &mut world()) {
-            let mut again = Sources::default();
-            again.add("printed", printed.clone());
-            let (result, diagnostics) = print::pretty(again, &[], &options, &mut world());
+        if let (Ok(printed), _) = print::pretty(sources(), &[], &options, &mut world())
+            && again
+        {
+            let mut source = Sources::default();
+            source.add("printed", printed.clone());
+            let (result, diagnostics) = print::pretty(source, &[], &options, &mut world());
             let printed_again = match result {
                 Ok(text) => text,
                 Err(sources) => panic!(
@@ -197,12 +200,12 @@ proptest! {
 
     #[test]
     fn token_soup(words in prop::collection::vec(prop::sample::select(WORDS), 0..24)) {
-        try_everything(&words.join(" "));
+        try_everything(&words.join(" "), true);
     }
 
     #[test]
     fn token_soup_in_a_rule(words in prop::collection::vec(prop::sample::select(WORDS), 0..12)) {
-        try_everything(&format!("function g(x) {{ }} {{ {} }}", words.join(" ")));
+        try_everything(&format!("function g(x) {{ }} {{ {} }}", words.join(" ")), true);
     }
 }
 
@@ -229,4 +232,37 @@ fn endless_includes_end() {
         messages.contains("more than 1000 files include each other"),
         "{messages}"
     );
+}
+
+#[test]
+fn the_deepest_programs_that_are_read_go_through_every_walk() {
+    // A test thread has 2 MiB of stack, a quarter of what programs usually have.
+    for (open, close, most) in [
+        ("(", ")", 250),
+        ("! ", "", 1200),
+        ("$", "", 1200),
+        ("a[1][", "]", 250),
+        ("@f(", ")", 250),
+        ("x = ", "", 250),
+        ("x ? ", " : y", 250),
+        ("2 ^ ", "", 1200),
+        ("if (x) ", "", 250),
+        ("switch (x) { case 1: ", " }", 250),
+        ("while (x) { ", " }", 250),
+    ] {
+        // From the border of what is refused downwards, the first that is read is the deepest.
+        let deepest = (1..=most).rev().find(|count| {
+            let text = format!("{{ {}x{} }}", open.repeat(*count), close.repeat(*count));
+            read_all(&[("p", &text)], &Options::default(), &mut Stored::default())
+                .0
+                .is_some()
+        });
+        let count = deepest.expect("a depth that is read");
+        assert!(count > 20 && count < most, "{open}: {count}");
+        // Braces and parentheses that printing adds may lead over the border.
+        try_everything(
+            &format!("{{ {}x{} }}", open.repeat(count), close.repeat(count)),
+            false,
+        );
+    }
 }

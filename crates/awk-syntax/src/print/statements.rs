@@ -229,7 +229,9 @@ impl Printer<'_> {
                 RedirectKind::Pipe => " | ",
                 RedirectKind::Coprocess => " |& ",
             });
-            self.operand(&to.target, |kind| !super::expressions::is_binary(kind));
+            self.operand(&to.target, |kind| {
+                !super::expressions::is_binary(kind) && !matches!(kind, ExprKind::Getline { .. })
+            });
         }
     }
 
