@@ -124,7 +124,7 @@ impl Corpus {
         let outcomes = run_all(&chosen, program, Mode::Reference);
         let mut tally = Tally::new(who.to_owned(), chosen.len());
         for (case, outcome) in chosen.iter().zip(outcomes) {
-            match (outcome, self.exceptions.find(&case.name, who)) {
+            match (outcome, self.exceptions.find(&case.name, who, gawk_version)) {
                 (Ok(()), None) => {}
                 (Err(_), Some(_)) => tally.excepted_count += 1,
                 (Err(difference), None) => tally.add_failure(&case.name, &difference),

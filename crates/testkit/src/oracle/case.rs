@@ -41,8 +41,26 @@ pub enum Oracles {
     Gawk(GawkVersion),
 }
 
-/// Major and minor number, as in `GNU Awk 5.3.2`: (5, 3).
-pub type GawkVersion = (u32, u32);
+/// The version of a gawk, as far as it counts here: `GNU Awk 5.3.2` is 5.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GawkVersion {
+    /// The first number.
+    pub major: u32,
+    /// The second number.
+    pub minor: u32,
+}
+
+impl GawkVersion {
+    /// Reads `MAJOR.MINOR`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<GawkVersion> {
+        let (major, minor) = text.split_once('.')?;
+        Some(GawkVersion {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        })
+    }
+}
 
 /// A file with its name relative to the folder that the case runs in.
 #[derive(Debug)]
@@ -315,11 +333,8 @@ impl Oracles {
     fn parse(value: &str) -> Option<Oracles> {
         match value {
             "none" => Some(Oracles::None),
-            "gawk" => Some(Oracles::Gawk((0, 0))),
-            _ => {
-                let (major, minor) = value.strip_prefix("gawk-")?.split_once('.')?;
-                Some(Oracles::Gawk((major.parse().ok()?, minor.parse().ok()?)))
-            }
+            "gawk" => Some(Oracles::Gawk(GawkVersion { major: 0, minor: 0 })),
+            _ => GawkVersion::parse(value.strip_prefix("gawk-")?).map(Oracles::Gawk),
         }
     }
 }
@@ -418,14 +433,15 @@ mod tests {
         let with = |header: &str| {
             parse(&format!("{header}--- program\n--- stdout\n")).expect("well-formed")
         };
+        let version = GawkVersion::parse;
         let shared = with("");
         assert!(shared.asks("mawk", None) && shared.asks("gawk", None));
         let any_gawk = with("oracles: gawk\n");
-        assert!(any_gawk.asks("gawk", Some((5, 2))) && !any_gawk.asks("mawk", None));
+        assert!(any_gawk.asks("gawk", version("5.2")) && !any_gawk.asks("mawk", None));
         let new_gawk = with("oracles: gawk-5.3\n");
-        assert!(new_gawk.asks("gawk", Some((5, 3))) && new_gawk.asks("gawk", Some((6, 0))));
-        assert!(!new_gawk.asks("gawk", Some((5, 2))) && !new_gawk.asks("gawk", None));
-        assert!(!with("oracles: none\n").asks("gawk", Some((5, 3))));
+        assert!(new_gawk.asks("gawk", version("5.3")) && new_gawk.asks("gawk", version("6.0")));
+        assert!(!new_gawk.asks("gawk", version("5.2")) && !new_gawk.asks("gawk", None));
+        assert!(!with("oracles: none\n").asks("gawk", version("5.3")));
         assert!(parse("oracles: gawk-new\n--- program\n--- stdout\n").is_err());
     }
 

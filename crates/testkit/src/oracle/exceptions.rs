@@ -1,13 +1,14 @@
 //! The list of known differences: which reference implementation parts from which expectation, and why.
 //!
-//! One line each: `CASE WHO REASON...`; `#` starts a comment line.
+//! One line each: `CASE WHO REASON...`; `#` starts a comment line. WHO is the name of a reference, or `gawk-5.2` for
+//! every gawk up to 5.2: what a later one has mended.
 //!
 //! Invariant: a pair of case and reference appears once, and has a reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::case::ParseError;
+use super::case::{GawkVersion, ParseError};
 
 /// One known difference.
 #[derive(Debug)]
@@ -61,10 +62,24 @@ impl Exceptions {
         Ok(Exceptions { by_case })
     }
 
-    /// The exception of `who` for `case`, if there is one.
+    /// The exception of `who` for `case`, if there is one. `gawk_version` is that of the gawk at hand, `None` for
+    /// other references.
     #[must_use]
-    pub fn find(&self, case: &str, who: &str) -> Option<&Exception> {
-        self.by_case.get(&(case.to_owned(), who.to_owned()))
+    pub fn find(
+        &self,
+        case: &str,
+        who: &str,
+        gawk_version: Option<GawkVersion>,
+    ) -> Option<&Exception> {
+        self.by_case
+            .get(&(case.to_owned(), who.to_owned()))
+            .or_else(|| {
+                let version = gawk_version?;
+                self.by_case.iter().find_map(|((listed, name), exception)| {
+                    let version_max = GawkVersion::parse(name.strip_prefix("gawk-")?)?;
+                    (listed == case && version <= version_max).then_some(exception)
+                })
+            })
     }
 
     /// Names of the cases that the list speaks of, with the line.

@@ -87,7 +87,7 @@ pub fn gawk_version(program: &Path) -> Option<GawkVersion> {
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut numbers = text.strip_prefix("GNU Awk ")?.split(['.', ',']);
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    GawkVersion::parse(&format!("{}.{}", numbers.next()?, numbers.next()?))
 }
 
 fn check_messages(case: &Case, stderr: &[u8], difference: &mut String) {
