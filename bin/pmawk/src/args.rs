@@ -94,7 +94,8 @@ pub struct Args {
     pub lazy: bool,
     pub trust: bool,
     pub commit_every: Option<u64>,
-    pub resume: bool,
+    /// The job's name.
+    pub resume: Option<Vec<u8>>,
     pub lock_timeout: Option<Duration>,
     pub dumps: Vec<Dump>,
 }
@@ -154,7 +155,7 @@ const OPTIONS: [Row; 43] = {
         (0, "lazy", No),
         (0, "trust", No),
         (0, "commit-every", Required),
-        (0, "resume", No),
+        (0, "resume", Optional),
         (0, "lock-timeout", Required),
         (0, "dump", Required),
     ]
@@ -340,7 +341,9 @@ impl Args {
             "snapshot" => self.snapshot = true,
             "lazy" => self.lazy = true,
             "trust" => self.trust = true,
-            "resume" => self.resume = true,
+            "resume" => {
+                self.resume = Some(value.map_or_else(|| b"main".to_vec(), OsString::into_vec));
+            }
             "commit-every" => {
                 let number = given.to_str().and_then(|t| t.parse().ok());
                 let number = number.filter(|n| *n > 0).ok_or_else(|| {

@@ -93,6 +93,11 @@ fn run(args: Args) -> Result<i32> {
         return Ok(Exit::Ok as i32);
     }
     let (heap, heap_name) = open_heap(&args)?;
+    if !heap.is_persistent() && (args.resume.is_some() || args.commit_every.is_some()) {
+        anyhow::bail!(
+            "--resume and --commit-every need a heap: give --persist=FILE or set PMAWK_HEAP"
+        );
+    }
     let loaded = awk::load(sources, &heap, language)?;
     for warning in &loaded.warnings {
         eprintln!("pmawk: {warning}");
@@ -135,6 +140,8 @@ fn run(args: Args) -> Result<i32> {
         },
         csv: args.input == Some(Separated::Csv),
         sandbox: args.sandbox,
+        commit_every: args.commit_every.unwrap_or(0),
+        resume: args.resume,
         no_assignments: args.no_assignments,
         dump_variables: match &args.dump_variables {
             Some(file) => Some(program::create(file)?),

@@ -23,7 +23,7 @@ use crate::streams::Streams;
 use crate::surroundings::Surroundings;
 use crate::text::Charset;
 use crate::value::Value;
-use crate::vm::{Input, NamedVariable, Phase, Vm};
+use crate::vm::{Input, NamedVariable, Phase, Resume, Vm};
 
 /// How a program is read.
 #[derive(Clone, Debug)]
@@ -179,6 +179,10 @@ pub struct Setup {
     pub csv: bool,
     /// No commands, no files but the operands.
     pub sandbox: bool,
+    /// Records between two commits; 0: one commit at the end.
+    pub commit_every: u64,
+    /// The name of the job whose positions in its input files are kept.
+    pub resume: Option<Vec<u8>>,
     /// Operands of the form `name=value` are files.
     pub no_assignments: bool,
     /// Gets all global variables after the run.
@@ -230,6 +234,10 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
             .map_err(|e| Error::Run(e.to_string()))?;
     }
     vm.command_line = setup.command_line;
+    vm.commit_every = setup.commit_every;
+    if let Some(job) = &setup.resume {
+        vm.resume = Some(Resume::open(&vm.store.main, job)?);
+    }
     vm.sandbox = setup.sandbox;
     vm.input.no_assignments = setup.no_assignments;
     vm.record.csv = setup.csv;
@@ -273,9 +281,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         Reason::Message(message) | Reason::Operand(message) => Error::Run(message.clone()),
         Reason::Exit => Error::Run(fatal.to_string()),
     })?;
-    let others = std::mem::take(&mut vm.input.others);
-    vm.store
-        .commit(&loaded.resolved, &vm.globals, &others, durability)?;
+    vm.commit().map_err(|fatal| Error::Run(fatal.to_string()))?;
     let exit_code = vm.exit_code;
     // The commit is already as durable as was asked for: this flushes again only to recycle a long journal, or to give
     // the space of what was deleted back to the file system.

@@ -88,6 +88,8 @@ pub struct RecordReader {
     start: usize,
     end: usize,
     terminator: Range<usize>,
+    /// Bytes read from the source.
+    read: u64,
     eof: bool,
     /// No byte has been given out: `^` in a separator matches here.
     at_origin: bool,
@@ -102,6 +104,7 @@ impl RecordReader {
             start: 0,
             end: 0,
             terminator: 0..0,
+            read: 0,
             eof: false,
             at_origin: true,
         }
@@ -143,6 +146,11 @@ impl RecordReader {
     #[inline]
     pub fn terminator(&self) -> &[u8] {
         &self.buf[self.terminator.clone()]
+    }
+
+    /// How many bytes of the source were given out, terminators included.
+    pub fn consumed(&self) -> u64 {
+        self.read - (self.end - self.start) as u64
     }
 
     #[inline]
@@ -365,6 +373,7 @@ impl RecordReader {
                 }
                 Ok(count) => {
                     self.end += count;
+                    self.read += count as u64;
                     return Ok(true);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -31,6 +31,7 @@ mod calls;
 mod dump;
 mod input;
 mod outer;
+mod resume;
 mod output;
 mod sort;
 mod strings;
@@ -38,6 +39,8 @@ mod symbols;
 mod timing;
 mod transaction;
 mod variables;
+
+pub use resume::{POSITIONS, Resume};
 
 pub use input::{Input, NamedVariable, assignment};
 
@@ -125,6 +128,11 @@ pub struct Vm<'p> {
     pub phase: Phase,
     /// The words of the command line, for PROCINFO.
     pub command_line: Vec<Vec<u8>>,
+    /// Positions in the input files, if they are kept.
+    pub resume: Option<Resume>,
+    /// Records between two commits; 0: there is one at the end.
+    pub commit_every: u64,
+    since_commit: u64,
     /// Who is told of marked places.
     pub watch: Option<Box<dyn Watch>>,
     /// Whether commits wait for the medium.
@@ -196,6 +204,9 @@ impl<'p> Vm<'p> {
             input,
             phase: Phase::Begin,
             command_line: Vec::new(),
+            resume: None,
+            commit_every: 0,
+            since_commit: 0,
             watch: None,
             durability: Durability::Durable,
             lint_is_fatal: false,

@@ -23,6 +23,9 @@ The heap
                                     PMAWK_HEAP or GAWK_PERSIST_FILE in the environment do the same
   --snapshot                        read the last commit and forget all changes
   --lazy                            do not wait for the medium: after a power cut the heap may be at an earlier commit
+  --commit-every=N                  commit after every N records, not only at the end
+  --resume[=JOB]                    go on in each input file where the job's last commit left off, also in growing and
+                                    rotated logs: every line is counted exactly once
   --lock-timeout=SECONDS            how long to wait for another writer (60)
   --trust                           open a heap that others own or may write
 

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use awk_syntax::lex::unescape;
 use awk_syntax::names::Special;
 
+use super::resume::Segment;
 use super::{Phase, Vm};
 use crate::code::{Arr, From};
 use crate::error::{Fatal, Step as Result, system_reason};
@@ -38,8 +39,10 @@ pub struct Input {
     pub others: Vec<(Vec<u8>, Value)>,
     /// Operands of the form `name=value` are files.
     pub no_assignments: bool,
-    warn: Box<dyn FnMut(String)>,
+    pub(super) warn: Box<dyn FnMut(String)>,
     next: usize,
+    /// What is left to read of an operand whose positions are kept.
+    segments: std::collections::VecDeque<Segment>,
     open: bool,
     is_stdin: bool,
     any_file: bool,
@@ -60,6 +63,7 @@ impl Input {
             no_assignments: false,
             warn,
             next: 1,
+            segments: Default::default(),
             open: false,
             is_stdin: false,
             any_file: false,
@@ -199,6 +203,9 @@ impl Vm<'_> {
         if self.input.any_file {
             return Ok(false);
         }
+        if self.resume.is_some() {
+            return Err(Fatal::operand("--resume: no files are given"));
+        }
         self.input.any_file = true;
         self.lend_stdin();
         self.settings
@@ -207,10 +214,22 @@ impl Vm<'_> {
     }
 
     fn open_operand(&mut self, operand: &[u8]) -> Result<bool> {
+        if self.resume.is_some() && (operand == b"-" || operand == b"/dev/stdin") {
+            return Err(Fatal::operand(
+                "--resume: standard input has no position to come back to; give the files themselves",
+            ));
+        }
         if operand == b"-" || operand == b"/dev/stdin" {
             self.lend_stdin();
         } else {
             match self.streams.open_input(operand) {
+                Ok(file) if self.resume.is_some() => {
+                    self.input.segments = self.segments(operand, file)?.into();
+                    self.settings
+                        .set(Special::FILENAME, Value::input(operand))?;
+                    self.open_segment()?;
+                    return Ok(true);
+                }
                 Ok(file) => {
                     self.record.detach();
                     self.record.reader = Some(RecordReader::new(Box::new(file)));
@@ -235,6 +254,27 @@ impl Vm<'_> {
             .set(Special::FILENAME, Value::input(operand))?;
         self.settings.fnr = 0.0;
         self.begin_file(None)
+    }
+
+    /// Opens the next stretch of an operand whose positions are kept.
+    fn open_segment(&mut self) -> Result<()> {
+        let Some(segment) = self.input.segments.pop_front() else {
+            return Ok(());
+        };
+        let file = segment.file.try_clone().map_err(|error| {
+            Fatal::operand(format!(
+                "cannot open an input file once more: {}",
+                system_reason(&error)
+            ))
+        })?;
+        self.record.detach();
+        self.record.reader = Some(RecordReader::new(Box::new(file)));
+        self.input.is_stdin = false;
+        self.input.open = true;
+        self.settings.fnr = segment.fnr;
+        self.begin_segment(segment);
+        self.begin_file(None)?;
+        Ok(())
     }
 
     /// Runs the BEGINFILE rules for the file that was just opened, or could not be; false if it is to be skipped.
@@ -291,6 +331,9 @@ impl Vm<'_> {
 
     fn close_current(&mut self) {
         self.record.detach();
+        if self.resume.is_some() {
+            self.note_position(true);
+        }
         if let Some(reader) = self.record.reader.take()
             && self.input.is_stdin
         {
@@ -302,6 +345,7 @@ impl Vm<'_> {
 
     pub(super) fn skip_file(&mut self) -> Result<()> {
         if self.input.open {
+            self.skip_segment();
             self.end_file()?;
         }
         Ok(())
@@ -316,6 +360,10 @@ impl Vm<'_> {
             {
                 match reader.next(&self.settings.separator) {
                     Ok(Some(range)) => {
+                        if self.resume.is_some() && self.is_unfinished(range.len()) {
+                            self.end_file()?;
+                            continue;
+                        }
                         self.settings.nr += 1.0;
                         self.settings.fnr += 1.0;
                         return Ok(Some(range));
@@ -323,6 +371,10 @@ impl Vm<'_> {
                     Ok(None) => self.end_file()?,
                     Err(error) => return Err(self.read_error(&error)),
                 }
+            }
+            if !self.input.segments.is_empty() {
+                self.open_segment()?;
+                continue;
             }
             if self.input.finished || !self.open_next()? {
                 self.input.finished = true;
@@ -345,6 +397,9 @@ impl Vm<'_> {
     /// The next record as `$0`; false at the end of input.
     #[inline]
     pub(super) fn next_record(&mut self) -> Result<bool> {
+        if self.commit_every > 0 {
+            self.count_to_commit()?;
+        }
         self.record.before_read();
         match self.read_main()? {
             Some(range) => {
@@ -356,6 +411,16 @@ impl Vm<'_> {
             }
             None => Ok(false),
         }
+    }
+
+    /// A record is about to be read: commits if there were enough since the last commit.
+    fn count_to_commit(&mut self) -> Result<()> {
+        if self.since_commit == self.commit_every {
+            self.commit()?;
+            self.since_commit = 0;
+        }
+        self.since_commit += 1;
+        Ok(())
     }
 
     /// RT is what ended the record that was just read from the main input.

@@ -31,6 +31,7 @@ impl Vm<'_> {
         if !self.inner_in_use() {
             self.store.bury()?;
         }
+        self.save_positions()?;
         let others = self.input.others.clone();
         self.store
             .commit(self.program, &self.globals, &others, self.durability)?;
