@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use awk::regex::Syntax;
+use awk::settings::Notation;
 use awk::text::Charset;
 use awk::{Error, Language, Setup};
 use awk_syntax::Dialect;
@@ -23,7 +24,7 @@ mod args;
 mod exit;
 mod program;
 
-use args::{Args, Dump, HELP, LintWish, Separated};
+use args::{Args, Dump, HELP, LintWish};
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -138,7 +139,9 @@ fn run(args: Args) -> Result<i32> {
         } else {
             Durability::Durable
         },
-        csv: args.input == Some(Separated::Csv),
+        input: args.input,
+        output: args.output,
+        json: args.json_lines,
         sandbox: args.sandbox,
         commit_every: args.commit_every.unwrap_or(0),
         resume: args.resume,
@@ -208,6 +211,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         sandbox: args.sandbox,
         libraries,
     };
+    language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;
     Ok(language)

@@ -23,18 +23,16 @@ mod lvalues;
 mod statements;
 
 /// Compiles a program. Errors (a malformed regular expression) go to `diagnostics`; the code is then not to be run.
-///
-/// With `marked` the code says when it comes by the places that a profile counts and a debugger stops at.
 pub fn compile(
     program: &Resolved,
     options: Options,
-    marked: bool,
+    wish: Wish,
     diagnostics: &mut Diagnostics,
 ) -> Code {
     let mut c = Compiler {
         program,
         options,
-        marked,
+        wish,
         diagnostics,
         code: Code::default(),
         labels: Vec::new(),
@@ -46,6 +44,15 @@ pub fn compile(
     c.program();
     c.patch();
     c.code
+}
+
+/// What the code must be able to do besides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wish {
+    /// It says when it comes by the places that a profile counts and a debugger stops at.
+    pub marked: bool,
+    /// `print` writes its values in a notation of its own.
+    pub notation: bool,
 }
 
 /// A place in the code that is not known yet.
@@ -72,7 +79,7 @@ enum Target<'a> {
 struct Compiler<'a> {
     program: &'a Resolved,
     options: Options,
-    marked: bool,
+    wish: Wish,
     diagnostics: &'a mut Diagnostics,
     code: Code,
     labels: Vec<u32>,
@@ -93,7 +100,7 @@ impl<'a> Compiler<'a> {
 
     /// Marks a place, if somebody watches.
     fn mark(&mut self, event: Event, span: Span) {
-        if self.marked {
+        if self.wish.marked {
             let n = self.code.marks.len() as u32;
             self.code.marks.push(Mark { event, span });
             self.at(span, |c| c.emit(Op::Mark(n)));

@@ -12,12 +12,12 @@ use awk_syntax::{Diagnostic, Diagnostics, Dialect, Kind, Resolved, Severity, Sou
 use heap::{Durability, Heap};
 
 use crate::code::Code;
-use crate::compile::compile;
+use crate::compile::{Wish, compile};
 use crate::error::{Error, Fatal, Reason};
 use crate::num::InputForms;
 use crate::records::Separator;
 use crate::regex::{self, Syntax};
-use crate::settings::Settings;
+use crate::settings::{Notation, Settings};
 use crate::store::Store;
 use crate::streams::Streams;
 use crate::surroundings::Surroundings;
@@ -36,8 +36,8 @@ pub struct Language {
     pub syntax: Syntax,
     /// Where `@include` looks for files.
     pub include_path: Vec<PathBuf>,
-    /// The code is to be watched: by a profile, or a debugger.
-    pub marked: bool,
+    /// What the code must be able to do besides.
+    pub wish: Wish,
     /// A warning of lint ends the run (`--lint=fatal`).
     pub lint_is_fatal: bool,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.
@@ -52,7 +52,7 @@ impl Language {
             reading: awk_syntax::Options::default(),
             syntax: Syntax::Gawk,
             include_path: Vec::new(),
-            marked: false,
+            wish: Wish::default(),
             lint_is_fatal: false,
             non_decimal: false,
         }
@@ -94,7 +94,7 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
         syntax: language.syntax,
         ignore_case: false,
     };
-    let code = compile(&resolved, options, language.marked, &mut diagnostics);
+    let code = compile(&resolved, options, language.wish, &mut diagnostics);
     if diagnostics.has_errors() {
         return Err(refusal(&diagnostics, &resolved.sources));
     }
@@ -175,8 +175,12 @@ pub struct Setup {
     pub warn: Box<dyn FnMut(String)>,
     /// Whether commits wait for the medium.
     pub durability: Durability,
-    /// Input is comma-separated values.
-    pub csv: bool,
+    /// How fields are written in the input.
+    pub input: Notation,
+    /// How `print` writes its values; `Wish::notation` must be set for it.
+    pub output: Notation,
+    /// The array that gets each record, which is JSON.
+    pub json: Option<Vec<u8>>,
     /// No commands, no files but the operands.
     pub sandbox: bool,
     /// Records between two commits; 0: one commit at the end.
@@ -240,11 +244,16 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     }
     vm.sandbox = setup.sandbox;
     vm.input.no_assignments = setup.no_assignments;
-    vm.record.csv = setup.csv;
-    vm.settings.csv = setup.csv;
-    if setup.csv {
+    vm.record.notation = setup.input;
+    vm.settings.input = setup.input;
+    vm.settings.output = setup.output;
+    vm.settings.cut_by = setup.input.name();
+    if setup.input == Notation::Csv {
         vm.settings.separator = Rc::new(Separator::Csv);
-        vm.settings.cut_by = "CSV";
+    }
+    if let Some(name) = &setup.json {
+        vm.use_json(name)
+            .map_err(|fatal| Error::Run(fatal.to_string()))?;
     }
     crate::num::set_input_forms(if loaded.language.non_decimal {
         InputForms::NonDecimal

@@ -10,6 +10,7 @@ pub mod fields;
 pub mod format;
 pub mod gettext;
 pub mod interp;
+pub mod json;
 pub mod num;
 pub mod record;
 pub mod records;

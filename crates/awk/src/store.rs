@@ -29,7 +29,7 @@ pub struct Store {
     /// The heap that may be a file.
     pub main: Heap,
     scratch: Option<Heap>,
-    arrays: Vec<Option<Table>>,
+    arrays: Vec<Option<ArrayRef>>,
     /// Special arrays by number, made when they are first used.
     specials: [Option<ArrayRef>; Special::ALL.len()],
     /// Arrays that were deleted while a function might hold them.
@@ -169,12 +169,21 @@ fn put_other(heap: &mut Heap, slot: Slot, value: &Value) -> heap::Result<()> {
     }
 }
 
+/// A global array.
+fn main_array(table: Table) -> ArrayRef {
+    ArrayRef {
+        table,
+        scratch: false,
+        owned: false,
+    }
+}
+
 /// The program's globals as the heap has them: values of scalars, tables of arrays.
 fn read_globals(
     heap: &Heap,
     heap_name: &str,
     program: &Resolved,
-) -> Result<(Vec<Value>, Vec<Option<Table>>), Error> {
+) -> Result<(Vec<Value>, Vec<Option<ArrayRef>>), Error> {
     let mut values = vec![Value::Uninit; program.globals.len()];
     let mut arrays = vec![None; program.globals.len()];
     if !heap.is_persistent() {
@@ -198,7 +207,7 @@ fn read_globals(
             (Err(NoValue::Array(_)), Kind::Scalar | Kind::Mixed) => {
                 return clash("an array", "a scalar");
             }
-            (Err(NoValue::Array(table)), _) => arrays[at] = Some(table),
+            (Err(NoValue::Array(table)), _) => arrays[at] = Some(main_array(table)),
             (Err(NoValue::Unknown), _) => {
                 return clash(
                     "a value of a kind that this version does not know",
@@ -252,7 +261,11 @@ impl Store {
         let (values, arrays) = read_globals(&self.main, &self.name, program)
             .map_err(|error| Fatal::new(error.to_string()))?;
         self.initial = values.clone();
-        self.arrays = arrays;
+        for (held, array) in self.arrays.iter_mut().zip(arrays) {
+            if !held.is_some_and(|held| held.scratch) {
+                *held = array;
+            }
+        }
         Ok(values)
     }
 
@@ -338,25 +351,19 @@ impl Store {
     #[inline]
     pub fn known_array(&self, array: Arr) -> Option<ArrayRef> {
         match self.arrays.get(array.0 as usize) {
-            Some(Some(table)) => Some(ArrayRef {
-                table: *table,
-                scratch: false,
-                owned: false,
-            }),
-            _ => None,
+            Some(array) => *array,
+            None => None,
         }
     }
 
     /// Whether an array is a global one, which lives as long as the run.
     pub fn is_global(&self, array: ArrayRef) -> bool {
-        if array.scratch {
-            self.specials
-                .iter()
-                .flatten()
-                .any(|s| s.table == array.table)
-        } else {
-            self.arrays.contains(&Some(array.table))
-        }
+        let is_it = |other: &ArrayRef| other.table == array.table && other.scratch == array.scratch;
+        self.specials
+            .iter()
+            .chain(&self.arrays)
+            .flatten()
+            .any(is_it)
     }
 
     /// A global array, or a special one; made if there is none yet.
@@ -389,12 +396,9 @@ impl Store {
                 .entry(globals, names[array.0 as usize].as_bytes())?;
             self.main.cell_set(slot, Cell::Table(table))?;
         }
-        self.arrays[array.0 as usize] = Some(table);
-        Ok(ArrayRef {
-            table,
-            scratch: false,
-            owned: false,
-        })
+        let made = main_array(table);
+        self.arrays[array.0 as usize] = Some(made);
+        Ok(made)
     }
 
     /// Frees a local array.
@@ -488,6 +492,38 @@ impl Store {
             scratch: outer.scratch,
             owned: false,
         })
+    }
+
+    /// An empty array in a cell, whatever it held.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    pub fn new_inner(&mut self, outer: ArrayRef, slot: Slot) -> Step<ArrayRef> {
+        let heap = self.heap_of(outer)?;
+        let table = heap.table_new()?;
+        heap.cell_set(slot, Cell::Table(table))?;
+        Ok(ArrayRef {
+            table,
+            scratch: outer.scratch,
+            owned: false,
+        })
+    }
+
+    /// Stores a value in a cell, whatever it held.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    pub fn replace(&mut self, array: ArrayRef, slot: Slot, value: &Value) -> Step<()> {
+        Ok(put(self.heap_of(array)?, slot, value)?)
+    }
+
+    /// Makes global number `n` an array that no heap keeps.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn make_transient(&mut self, n: u32) -> Step<()> {
+        self.arrays[n as usize] = Some(self.scratch_array(false)?);
+        Ok(())
     }
 
     /// Frees an array that left the array it was in; later, if a running function may still use it.

@@ -30,9 +30,10 @@ mod builtins;
 mod calls;
 mod dump;
 mod input;
+mod json;
 mod outer;
-mod resume;
 mod output;
+mod resume;
 mod sort;
 mod strings;
 mod symbols;
@@ -128,6 +129,8 @@ pub struct Vm<'p> {
     pub phase: Phase,
     /// The words of the command line, for PROCINFO.
     pub command_line: Vec<Vec<u8>>,
+    /// The array that gets each record, by its number.
+    json: Option<u32>,
     /// Positions in the input files, if they are kept.
     pub resume: Option<Resume>,
     /// Records between two commits; 0: there is one at the end.
@@ -204,6 +207,7 @@ impl<'p> Vm<'p> {
             input,
             phase: Phase::Begin,
             command_line: Vec::new(),
+            json: None,
             resume: None,
             commit_every: 0,
             since_commit: 0,

@@ -34,7 +34,9 @@ The language
   -c, --traditional                 the AWK of 1988, without gawk's extensions
   -P, --posix                       POSIX AWK, without gawk's extensions
   -r, --re-interval                 {n,m} in regular expressions, with -c too
-  -k, --csv                         input is comma-separated values
+  -k, --csv[=in|out|both]           input (in, the default) or output of `print` is comma-separated values
+  --tsv[=in|out|both]               the same with tabs, and \\t, \\n and \\\\ for what they say
+  --json-lines[=NAME]               each record is a JSON value, which array NAME (J) holds
   -L[KIND], --lint[=KIND]           warn of what is doubtful or not portable; KIND: fatal, invalid, no-ext
   -t, --lint-old                    warn of what the first AWK had not
   -n, --non-decimal-data            0x11 and 011 in input are hexadecimal and octal

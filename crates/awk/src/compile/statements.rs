@@ -243,7 +243,7 @@ impl<'a> Compiler<'a> {
             self.emit(Op::TextBegin);
             self.emit(Op::AppendField { n: 0, out: false });
             self.emit(Op::AppendOrs);
-        } else if args.iter().all(is_quiet) {
+        } else if args.iter().all(is_quiet) && !self.wish.notation {
             self.emit(Op::TextBegin);
             for (at, arg) in args.iter().enumerate() {
                 if at > 0 {

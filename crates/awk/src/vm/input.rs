@@ -407,6 +407,9 @@ impl Vm<'_> {
                 if self.code.uses(Special::RT) {
                     self.note_terminator()?;
                 }
+                if let Some(array) = self.json {
+                    self.load_json(array)?;
+                }
                 Ok(true)
             }
             None => Ok(false),

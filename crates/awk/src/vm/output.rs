@@ -5,6 +5,7 @@ use awk_syntax::names::Special;
 use super::Vm;
 use crate::code::{Arr, To};
 use crate::error::{Fatal, Step as Result};
+use crate::settings::Notation;
 use crate::streams::{OutKind, Side};
 use crate::value::Value;
 
@@ -48,6 +49,13 @@ impl Vm<'_> {
         self.marks.push(self.text.len());
         let first = self.vals.len() - args as usize;
         for (at, v) in self.vals[first..].iter().enumerate() {
+            if self.settings.output != Notation::Plain {
+                self.scratch.clear();
+                v.append_to(&self.settings.ofmt, &mut self.scratch);
+                let notation = self.settings.output;
+                notation.push(&self.scratch, at == 0, &mut self.text);
+                continue;
+            }
             if at > 0 {
                 self.text.extend_from_slice(&self.settings.ofs);
             }

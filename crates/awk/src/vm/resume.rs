@@ -384,7 +384,11 @@ impl Vm<'_> {
             )));
         }
         let (segments, warning) = resume.plan(operand, file).map_err(|error| {
-            Fatal::operand(format!("cannot read {:?}: {}", shown(), system_reason(&error)))
+            Fatal::operand(format!(
+                "cannot read {:?}: {}",
+                shown(),
+                system_reason(&error)
+            ))
         })?;
         if let Some(warning) = warning {
             (self.input.warn)(format!("warning: {warning}"));

@@ -10,6 +10,7 @@ use crate::fields::csv;
 use crate::format::{Arg, Format};
 use crate::num::looks_numeric;
 use crate::regex::Regex;
+use crate::settings::Notation;
 use crate::text::{self, Charset};
 use crate::value::Value;
 
@@ -182,7 +183,7 @@ impl Vm<'_> {
         let array = self.array(array)?;
         let paragraph = sep == Sep::Default && self.settings.paragraph;
         self.spans.clear();
-        if self.settings.csv && sep == Sep::Default {
+        if self.settings.input == Notation::Csv && sep == Sep::Default {
             let subject = self.text.split_off(mark);
             if csv::split(&subject, &mut self.spans, &mut self.text) == csv::Source::Record {
                 self.text.extend_from_slice(&subject);
