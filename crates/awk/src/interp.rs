@@ -227,6 +227,8 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         input,
     );
     vm.durability = durability;
+    vm.define_library_variables()
+        .map_err(|fatal| Error::Run(fatal.to_string()))?;
     vm.lint_is_fatal = loaded.language.lint_is_fatal;
     if loaded.language.reading.lints.general {
         let value = if vm.lint_is_fatal {

@@ -31,6 +31,7 @@ mod calls;
 mod dump;
 mod input;
 mod json;
+mod library;
 mod outer;
 mod output;
 mod resume;
@@ -129,6 +130,12 @@ pub struct Vm<'p> {
     pub phase: Phase,
     /// The words of the command line, for PROCINFO.
     pub command_line: Vec<Vec<u8>>,
+    /// The file that is being replaced.
+    inplace: Option<library::Inplace>,
+    /// Lines that a library's looking-glass has not given back yet.
+    mirror: std::collections::VecDeque<Vec<u8>>,
+    /// Outputs that a library writes backwards.
+    reversed: std::collections::HashSet<Vec<u8>>,
     /// The array that gets each record, by its number.
     json: Option<u32>,
     /// Positions in the input files, if they are kept.
@@ -207,6 +214,9 @@ impl<'p> Vm<'p> {
             input,
             phase: Phase::Begin,
             command_line: Vec::new(),
+            inplace: None,
+            mirror: Default::default(),
+            reversed: Default::default(),
             json: None,
             resume: None,
             commit_every: 0,
@@ -1105,6 +1115,7 @@ impl<'p> Vm<'p> {
                 }
                 Op::NextRecord { end } => {
                     if !self.next_record()? {
+                        self.end_inplace()?;
                         self.phase = Phase::End;
                         self.ip = end as usize;
                     }
@@ -1142,6 +1153,7 @@ impl<'p> Vm<'p> {
                     if self.phase == Phase::End {
                         return Ok(Flow::Halted);
                     }
+                    self.end_inplace()?;
                     self.phase = Phase::End;
                     self.ip = code.end_start as usize;
                 }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use awk_syntax::lex::unescape;
-use awk_syntax::names::Special;
+use awk_syntax::names::{Library, Special};
 
 use super::resume::Segment;
 use super::{Phase, Vm};
@@ -70,6 +70,38 @@ impl Input {
             finished: false,
         }
     }
+}
+
+/// The entries of a directory, one to a line: inode, name, letter of the kind (gawk manual, "Reading Directories").
+fn folder_reader(name: &[u8]) -> std::result::Result<RecordReader, StreamError> {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{DirEntryExt, MetadataExt};
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name));
+    let failed = |source| StreamError::OpenInput {
+        name: String::from_utf8_lossy(name).into_owned(),
+        source,
+    };
+    let mut lines = Vec::new();
+    let mut line = |inode: u64, name: &[u8], letter: char| {
+        lines.extend_from_slice(format!("{inode}/").as_bytes());
+        lines.extend_from_slice(name);
+        lines.extend_from_slice(format!("/{letter}\n").as_bytes());
+    };
+    for special in [".", ".."] {
+        let meta = std::fs::metadata(path.join(special)).map_err(failed)?;
+        line(meta.ino(), special.as_bytes(), 'd');
+    }
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let letter = match entry.file_type() {
+            Ok(kind) => super::library::letter(kind),
+            Err(_) => 'u',
+        };
+        line(entry.ino(), entry.file_name().as_bytes(), letter);
+    }
+    let mut reader = RecordReader::new(Box::new(std::io::Cursor::new(lines)));
+    reader.take_lines();
+    Ok(reader)
 }
 
 /// `name=value`, if the operand is one.
@@ -178,6 +210,7 @@ impl Vm<'_> {
 
     /// Opens the next file of the main input, working off assignments on the way; false when there is none.
     fn open_next(&mut self) -> Result<bool> {
+        self.end_inplace()?;
         let count = self.settings.get(Special::ARGC).to_num();
         while (self.input.next as f64) < count {
             let n = self.input.next;
@@ -231,10 +264,13 @@ impl Vm<'_> {
                     return Ok(true);
                 }
                 Ok(file) => {
-                    self.record.detach();
-                    self.record.reader = Some(RecordReader::new(Box::new(file)));
-                    self.input.is_stdin = false;
-                    self.input.open = true;
+                    let reader = self.file_reader(file)?;
+                    self.open_reader(reader);
+                }
+                Err(StreamError::IsDirectory { .. }) if self.reads_folders() => {
+                    let reader = folder_reader(operand)
+                        .map_err(|error| Fatal::operand(error.to_string()))?;
+                    self.open_reader(reader);
                 }
                 Err(StreamError::StdoutClosed) => return Err(Fatal::broken_pipe()),
                 Err(error) if self.code.begin_file.is_some() => {
@@ -254,6 +290,28 @@ impl Vm<'_> {
             .set(Special::FILENAME, Value::input(operand))?;
         self.settings.fnr = 0.0;
         self.begin_file(None)
+    }
+
+    fn open_reader(&mut self, reader: RecordReader) {
+        self.record.detach();
+        self.record.reader = Some(reader);
+        self.input.is_stdin = false;
+        self.input.open = true;
+    }
+
+    /// A reader for an operand; of all its bytes as one record if library `readfile` is told so.
+    fn file_reader(&mut self, file: std::fs::File) -> Result<RecordReader> {
+        let mut reader = RecordReader::new(Box::new(file));
+        if self.code.libraries.contains(&Library::Readfile) && self.procinfo(b"readfile")?.is_some()
+        {
+            reader.take_all();
+        }
+        Ok(reader)
+    }
+
+    /// Library `readdir`: directories are files of their entries.
+    fn reads_folders(&self) -> bool {
+        self.code.libraries.contains(&Library::Readdir)
     }
 
     /// Opens the next stretch of an operand whose positions are kept.
@@ -279,6 +337,9 @@ impl Vm<'_> {
 
     /// Runs the BEGINFILE rules for the file that was just opened, or could not be; false if it is to be skipped.
     fn begin_file(&mut self, error: Option<&StreamError>) -> Result<bool> {
+        if error.is_none() {
+            self.begin_inplace()?;
+        }
         let Some(entry) = self.code.begin_file else {
             return Ok(true);
         };
@@ -485,6 +546,9 @@ impl Vm<'_> {
                 "expression for `{sign}` redirection is an empty string"
             )));
         }
+        if from == From::Coprocess && self.is_mirror(name) {
+            return self.read_mirror(into_value);
+        }
         let separator = Rc::clone(&self.settings.separator);
         let lent =
             self.input.is_stdin && (name == b"-" || name == b"/dev/stdin") && from == From::File;
@@ -501,6 +565,15 @@ impl Vm<'_> {
             },
             From::File => match self.streams.input_file(name) {
                 Ok(reader) => reader,
+                Err(StreamError::IsDirectory { .. })
+                    if self.code.libraries.contains(&Library::Readdir) =>
+                {
+                    let made = folder_reader(name);
+                    match made {
+                        Ok(reader) => self.streams.add_input(name, reader),
+                        Err(error) => return self.no_line(error),
+                    }
+                }
                 Err(error) => return self.no_line(error),
             },
             From::Main | From::Command => match self.streams.input_command(name) {
