@@ -188,6 +188,9 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     } else {
         charset()
     };
+    if args.input == Notation::Csv && dialect == Dialect::Posix {
+        anyhow::bail!("options --csv and --posix contradict each other: POSIX AWK has no CSV");
+    }
     let mut language = Language::new(charset);
     language.syntax = match dialect {
         Dialect::Gawk => Syntax::Gawk,

@@ -173,6 +173,13 @@ impl RecordReader {
         &self.buf[self.terminator.clone()]
     }
 
+    /// Whether bytes lie ready behind the last record: while they do, the next one leaves the last where it is or comes to
+    /// be in its place.
+    #[inline]
+    pub fn has_pending(&self) -> bool {
+        self.start < self.end
+    }
+
     /// How many bytes of the source were given out, terminators included.
     pub fn consumed(&self) -> u64 {
         self.read - (self.end - self.start) as u64

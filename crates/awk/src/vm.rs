@@ -347,9 +347,14 @@ impl<'p> Vm<'p> {
                     let n = self.pop_val().to_num();
                     self.nums.push(n);
                 }
-                Op::NumElem(array) => {
-                    let (array, slot) = self.entry(array)?;
+                Op::NumElem(operand) => {
+                    let (array, slot) = self.entry(operand)?;
                     let n = self.store.get_num(array, slot)?;
+                    if self.settings.lint
+                        && matches!(self.store.get(array, slot), Ok(Value::Uninit))
+                    {
+                        self.lint_element(operand)?;
+                    }
                     self.nums.push(n);
                 }
                 Op::Arith(op) => {
@@ -390,14 +395,16 @@ impl<'p> Vm<'p> {
                 }
                 Op::NumFn(f) => {
                     let n = self.pop_num();
-                    self.nums.push(match f {
+                    let n = match f {
                         NumFn::Cos => n.cos(),
                         NumFn::Exp => n.exp(),
                         NumFn::Int => n.trunc(),
+                        NumFn::Log | NumFn::Sqrt if n < 0.0 => self.out_of_range(f, n),
                         NumFn::Log => n.ln(),
                         NumFn::Sin => n.sin(),
                         NumFn::Sqrt => n.sqrt(),
-                    });
+                    };
+                    self.nums.push(n);
                 }
                 Op::Atan2 => {
                     let x = self.pop_num();
@@ -480,9 +487,12 @@ impl<'p> Vm<'p> {
                     let n = self.pop_num();
                     self.vals.push(Value::Num(n));
                 }
-                Op::ValElem(array) => {
-                    let (array, slot) = self.entry(array)?;
+                Op::ValElem(operand) => {
+                    let (array, slot) = self.entry(operand)?;
                     let v = self.store.get(array, slot)?;
+                    if self.settings.lint && matches!(v, Value::Uninit) {
+                        self.lint_element(operand)?;
+                    }
                     self.vals.push(v);
                 }
                 Op::PushArray(array) => {
@@ -572,9 +582,17 @@ impl<'p> Vm<'p> {
                     let at = field_number(self.nums.last().copied().unwrap_or(0.0))?;
                     self.append_field(at, false);
                 }
-                Op::AppendElem { array, out } => {
+                Op::AppendElem {
+                    array: operand,
+                    out,
+                } => {
                     // The key lies at the end of the text buffer: `entry` cuts it off before the element is appended.
-                    let (array, slot) = self.entry(array)?;
+                    let (array, slot) = self.entry(operand)?;
+                    if self.settings.lint
+                        && matches!(self.store.get(array, slot), Ok(Value::Uninit))
+                    {
+                        self.lint_element(operand)?;
+                    }
                     self.append_cell(array, slot, out)?;
                 }
                 Op::AppendSubsep => self.text.extend_from_slice(&self.settings.subsep),
@@ -1027,7 +1045,7 @@ impl<'p> Vm<'p> {
                 Op::Builtin { which, args } => {
                     let args = self.vals.split_off(self.vals.len() - args as usize);
                     let handed = self.handed_before(&args);
-                    let v = self.builtin(which, args)?;
+                    let v = self.any_builtin(which, args)?;
                     self.handed.truncate(handed);
                     self.vals.push(v);
                 }

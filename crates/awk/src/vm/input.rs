@@ -10,7 +10,7 @@ use awk_syntax::names::{Library, Special};
 
 use super::resume::Segment;
 use super::{Phase, Vm};
-use crate::code::{Arr, From};
+use crate::code::{Arr, From, NumFn};
 use crate::error::{Fatal, Step as Result, system_reason};
 use crate::records::RecordReader;
 use crate::streams::StreamError;
@@ -33,6 +33,8 @@ pub enum NamedVariable {
 pub struct Input {
     /// ARGV from 1 on, unless the program may change ARGV: then the array is asked.
     pub(super) operands: Vec<Vec<u8>>,
+    /// The operands as they were given.
+    given: Vec<Vec<u8>>,
     /// Names that assignments among the operands may mean.
     pub(super) names: std::collections::HashMap<Vec<u8>, NamedVariable>,
     /// Assigned variables that the program does not mention: a heap keeps them all the same.
@@ -57,6 +59,7 @@ impl Input {
         warn: Box<dyn FnMut(String)>,
     ) -> Input {
         Input {
+            given: operands.clone(),
             operands,
             names,
             others: Vec::new(),
@@ -256,6 +259,12 @@ impl Vm<'_> {
             self.lend_stdin();
         } else {
             match self.streams.open_input(operand) {
+                Ok(_) if self.sandbox && !self.input.given.iter().any(|g| g == operand) => {
+                    let shown = String::from_utf8_lossy(operand);
+                    return Err(Fatal::operand(format!(
+                        "cannot open file {shown:?} for reading: with --sandbox only the files on the command line"
+                    )));
+                }
                 Ok(file) if self.resume.is_some() => {
                     self.input.segments = self.segments(operand, file)?.into();
                     self.settings
@@ -626,6 +635,36 @@ impl Vm<'_> {
         }
         self.warn(message);
         Ok(())
+    }
+
+    /// A function got what it has no answer for.
+    #[cold]
+    pub(super) fn out_of_range(&mut self, function: NumFn, n: f64) -> f64 {
+        let name = if function == NumFn::Log {
+            "log"
+        } else {
+            "sqrt"
+        };
+        self.warn(&format!("{name}: received negative argument {n}"));
+        f64::NAN.copysign(-1.0)
+    }
+
+    /// An element is read that was never set.
+    #[cold]
+    pub(super) fn lint_element(&mut self, array: Arr) -> Result<()> {
+        let name = self.array_name(array);
+        self.lint(&format!("reference to uninitialized element of `{name}`"))
+    }
+
+    fn array_name(&self, array: Arr) -> String {
+        match array {
+            Arr::TOP => "an array inside another".to_string(),
+            Arr(n) if n & Arr::LOCAL != 0 => self.local_name(n & !Arr::LOCAL),
+            array => match array.as_special() {
+                Some(special) => special.name().to_string(),
+                None => self.code.globals[array.0 as usize].clone(),
+            },
+        }
     }
 
     /// `getline` failed: its value, and ERRNO.

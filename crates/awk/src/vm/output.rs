@@ -111,7 +111,11 @@ impl Vm<'_> {
             return Ok(());
         }
         let reason = Value::text(b"close of redirection that was never opened", false);
-        self.settings.set(Special::ERRNO, reason)
+        self.settings.set(Special::ERRNO, reason)?;
+        if self.settings.lint {
+            self.lint("close: there is no open file, pipe or coprocess of that name")?;
+        }
+        Ok(())
     }
 
     /// The same for one end, named above it, of a coprocess.
