@@ -146,6 +146,15 @@ fn run(args: Args) -> Result<i32> {
         commit_every: args.commit_every.unwrap_or(0),
         resume: args.resume,
         no_assignments: args.no_assignments,
+        profile: match &args.profile {
+            Some(file) => Some(program::create(file)?),
+            None => None,
+        },
+        trace: if args.trace {
+            Some(Box::new(std::io::stderr()))
+        } else {
+            None
+        },
         dump_variables: match &args.dump_variables {
             Some(file) => Some(program::create(file)?),
             None => None,
@@ -214,6 +223,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         sandbox: args.sandbox,
         libraries,
     };
+    language.wish.marked = args.profile.is_some() || args.trace;
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;

@@ -96,7 +96,7 @@ pub trait Watch {
 /// A run of a program.
 pub struct Vm<'p> {
     pub(crate) code: &'p Code,
-    program: &'p Resolved,
+    pub(crate) program: &'p Resolved,
     ip: usize,
     nums: Vec<f64>,
     vals: Vec<Value>,
