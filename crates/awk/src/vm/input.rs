@@ -470,7 +470,6 @@ impl Vm<'_> {
         if self.commit_every > 0 {
             self.count_to_commit()?;
         }
-        self.record.before_read();
         match self.read_main()? {
             Some(range) => {
                 self.record.set_read(range, &self.settings)?;
