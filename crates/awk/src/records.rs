@@ -246,6 +246,14 @@ impl RecordReader {
     }
 
     fn next_csv(&mut self) -> io::Result<Option<Range<usize>>> {
+        let record = self.cut_csv()?;
+        if let Some(record) = &record {
+            self.record = record.clone();
+        }
+        Ok(record)
+    }
+
+    fn cut_csv(&mut self) -> io::Result<Option<Range<usize>>> {
         let mut searched = 0;
         let mut is_quoted = false;
         loop {
