@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Err(error) => match error.downcast_ref::<Error>() {
             // The reader of the output went away, as in `pmawk ... | head`.
             Some(Error::BrokenPipe) => Exit::BrokenPipe.into(),
+            Some(Error::Quit) => Exit::Ok.into(),
             Some(error @ (Error::Syntax(messages) | Error::Misuse(messages))) => {
                 for message in messages {
                     eprintln!("pmawk: {message}");
@@ -125,6 +126,7 @@ fn run(args: Args) -> Result<i32> {
         field_separator: args.field_separator,
         environ: program::environment(),
         stdin: None,
+        stdin_is_terminal: std::io::stdin().is_terminal(),
         stdout_is_terminal: stdout.is_terminal(),
         // Not the standard library's, which buffers by lines: the engine buffers by itself.
         stdout: Box::new(std::fs::File::from(
@@ -148,6 +150,10 @@ fn run(args: Args) -> Result<i32> {
         no_assignments: args.no_assignments,
         profile: match &args.profile {
             Some(file) => Some(program::create(file)?),
+            None => None,
+        },
+        debugger: match &args.debug {
+            Some(commands) => Some(program::debugger(commands.as_deref())?),
             None => None,
         },
         trace: if args.trace {
@@ -223,7 +229,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         sandbox: args.sandbox,
         libraries,
     };
-    language.wish.marked = args.profile.is_some() || args.trace;
+    language.wish.marked = args.profile.is_some() || args.trace || args.debug.is_some();
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;

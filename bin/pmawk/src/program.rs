@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -120,6 +120,19 @@ pub fn create(file: &OsStr) -> Result<Box<dyn Write>> {
             awk::system_reason(&error)
         )),
     }
+}
+
+/// Where the debugger's commands come from, and where it answers.
+pub fn debugger(commands: Option<&OsStr>) -> Result<(Box<dyn BufRead>, Box<dyn Write>)> {
+    let input: Box<dyn BufRead> = match commands {
+        Some(file) => {
+            let file =
+                File::open(file).map_err(|error| unreadable(&format!("{file:?}"), &error))?;
+            Box::new(BufReader::new(file))
+        }
+        None => Box::new(BufReader::new(std::io::stdin())),
+    };
+    Ok((input, Box::new(std::io::stdout())))
 }
 
 /// Writes such a file.

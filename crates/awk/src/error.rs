@@ -20,6 +20,9 @@ pub enum Error {
     /// A fatal error while running, with program and data position.
     #[error("{0}")]
     Run(String),
+    /// The debugger was left before the program ended.
+    #[error("the debugger was left")]
+    Quit,
     /// The reader of standard output went away: to be quiet about.
     #[error("standard output was closed by its reader")]
     BrokenPipe,
@@ -41,6 +44,8 @@ pub enum Reason {
     Operand(String),
     /// See [`Error::BrokenPipe`].
     BrokenPipe,
+    /// The debugger's user has seen enough: the run ends, and nothing is committed.
+    Quit,
     /// `exit` where the machine runs code in the middle of an instruction: no error.
     Exit,
 }
@@ -64,6 +69,12 @@ impl Fatal {
         Fatal(Box::new(Reason::BrokenPipe))
     }
 
+    /// See [`Reason::Quit`].
+    #[cold]
+    pub fn quit() -> Fatal {
+        Fatal(Box::new(Reason::Quit))
+    }
+
     /// See [`Reason::Exit`].
     #[cold]
     pub fn exit() -> Fatal {
@@ -82,6 +93,7 @@ impl fmt::Display for Fatal {
             Reason::Message(message) | Reason::Operand(message) => f.write_str(message),
             Reason::BrokenPipe => f.write_str("standard output was closed by its reader"),
             Reason::Exit => f.write_str("exit"),
+            Reason::Quit => f.write_str("the debugger was left"),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: the heap is committed exactly if the program ran to its end and all its output was handed over.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -13,6 +13,7 @@ use heap::{Durability, Heap};
 
 use crate::code::Code;
 use crate::compile::{Wish, compile};
+use crate::debugger::Debugger;
 use crate::error::{Error, Fatal, Reason};
 use crate::num::InputForms;
 use crate::records::Separator;
@@ -170,6 +171,8 @@ pub struct Setup {
     pub stdin: Option<Box<dyn Read>>,
     /// Standard output.
     pub stdout: Box<dyn Write>,
+    /// Somebody types what standard input gives.
+    pub stdin_is_terminal: bool,
     /// Each statement's output goes out at once.
     pub stdout_is_terminal: bool,
     /// Is told what does not end the run: an operand that cannot be read.
@@ -192,6 +195,8 @@ pub struct Setup {
     pub no_assignments: bool,
     /// Gets the program with counts after the run; `Wish::marked` must be set for it.
     pub profile: Option<Box<dyn Write>>,
+    /// A debugger's commands, and where it answers; likewise.
+    pub debugger: Option<(Box<dyn BufRead>, Box<dyn Write>)>,
     /// Gets each statement before it runs; likewise.
     pub trace: Option<Box<dyn Write>>,
     /// Gets all global variables after the run.
@@ -210,6 +215,7 @@ impl Setup {
             environ: Vec::new(),
             stdin: None,
             stdout,
+            stdin_is_terminal: false,
             stdout_is_terminal: false,
             warn: Box::new(|_| {}),
             durability: Durability::Durable,
@@ -222,6 +228,7 @@ impl Setup {
             no_assignments: false,
             profile: None,
             trace: None,
+            debugger: None,
             dump_variables: None,
         }
     }
@@ -308,12 +315,18 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     let profile = Profile::default();
     if setup.profile.is_some() {
         vm.watch = Some(Box::new(profile.clone()));
+    } else if let Some((input, output)) = setup.debugger {
+        vm.watch = Some(Box::new(Debugger::new(
+            input,
+            output,
+            setup.stdin_is_terminal,
+        )));
     } else if let Some(out) = setup.trace {
         vm.watch = Some(Box::new(Trace(out)));
     }
     let result = match prepared {
         Ok(()) => vm
-            .run()
+            .run_watched()
             .map_err(|fatal| with_position(&vm, &loaded.resolved, &fatal)),
         Err(fatal) => Err(Error::Run(fatal.to_string())),
     };
@@ -344,6 +357,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     closed.map_err(|fatal| match fatal.reason() {
         Reason::BrokenPipe => Error::BrokenPipe,
         Reason::Message(message) | Reason::Operand(message) => Error::Run(message.clone()),
+        Reason::Quit => Error::Quit,
         Reason::Exit => Error::Run(fatal.to_string()),
     })?;
     vm.commit().map_err(|fatal| Error::Run(fatal.to_string()))?;
@@ -410,6 +424,7 @@ fn with_position(vm: &Vm<'_>, program: &Resolved, fatal: &Fatal) -> Error {
         Reason::BrokenPipe => return Error::BrokenPipe,
         Reason::Operand(message) => return Error::Run(message.clone()),
         Reason::Message(message) => message.clone(),
+        Reason::Quit => return Error::Quit,
         Reason::Exit => fatal.to_string(),
     };
     let place = vm

@@ -5,6 +5,7 @@
 
 pub mod code;
 pub mod compile;
+pub mod debugger;
 pub mod error;
 pub mod fields;
 pub mod format;

@@ -30,6 +30,7 @@ mod builtins;
 mod calls;
 mod dump;
 mod input;
+mod inspect;
 mod json;
 mod library;
 mod outer;
@@ -43,6 +44,9 @@ mod transaction;
 mod variables;
 
 pub use resume::{POSITIONS, Resume};
+
+pub(crate) use dump::quoted;
+pub(crate) use inspect::View;
 
 pub use input::{Input, NamedVariable, assignment};
 
@@ -91,6 +95,17 @@ pub trait Watch {
     /// # Errors
     /// What the watcher ends the run with.
     fn passes(&mut self, vm: &mut Vm<'_>, mark: u32) -> Result<()>;
+
+    /// The program is about to run.
+    ///
+    /// # Errors
+    /// What the watcher ends the run with.
+    fn begins(&mut self, _vm: &mut Vm<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The program has ended.
+    fn ends(&mut self, _vm: &mut Vm<'_>, _result: &Result<()>) {}
 }
 
 /// A run of a program.
@@ -301,6 +316,23 @@ impl<'p> Vm<'p> {
                 result => return result.map(drop),
             }
         }
+    }
+
+    /// Runs as [`Vm::run`] does; the watcher is told of the beginning and of the end.
+    ///
+    /// # Errors
+    /// As [`Vm::run`].
+    pub fn run_watched(&mut self) -> Result<()> {
+        if let Some(mut watch) = self.watch.take() {
+            let result = watch.begins(self);
+            self.watch = Some(watch);
+            result?;
+        }
+        let result = self.run();
+        if let Some(mut watch) = self.watch.take() {
+            watch.ends(self, &result);
+        }
+        result
     }
 
     /// Runs from the current instruction to the end of the program, or of the call that was made last.
@@ -1248,7 +1280,7 @@ fn grow(place: &mut Value, more: &[u8], convfmt: &Format) {
 
 /// Arithmetic on two numbers.
 #[inline]
-fn arith(op: ArithOp, a: f64, b: f64) -> Result<f64> {
+pub(crate) fn arith(op: ArithOp, a: f64, b: f64) -> Result<f64> {
     Ok(match op {
         ArithOp::Add => a + b,
         ArithOp::Sub => a - b,

@@ -46,6 +46,7 @@ The language
 
 Looking into a program
   -o[FILE], --pretty-print[=FILE]   write it, laid out, to FILE (awkprof.out; - is standard output), and do not run it
+  -D[FILE], --debug[=FILE]          run it in the debugger, with the commands in FILE; `help` there says more
   -p[FILE], --profile[=FILE]        after the run write it, laid out, with how often each part ran, to FILE (awkprof.out)
   -I, --trace                       show each statement before it runs
   -d[FILE], --dump-variables[=FILE] after the run write all global variables to FILE (awkvars.out)

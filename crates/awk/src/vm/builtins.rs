@@ -145,7 +145,7 @@ impl Vm<'_> {
     }
 
     /// The regular expression that an argument means: its own, or its text's.
-    pub(super) fn regex_argument(&mut self, value: &Value) -> Result<Rc<Regex>> {
+    pub(crate) fn regex_argument(&mut self, value: &Value) -> Result<Rc<Regex>> {
         match value {
             Value::Regex(text) => self.compiled(text),
             value => {
@@ -222,7 +222,7 @@ impl Vm<'_> {
     }
 
     /// A variable that was handed over, as what it is now.
-    pub(super) fn settled(&mut self, value: &Value) -> Result<Value> {
+    pub(crate) fn settled(&mut self, value: &Value) -> Result<Value> {
         Ok(match value {
             Value::Link(link) => match self.linked_array(*link)? {
                 Some(array) => Value::Array(array),
@@ -436,7 +436,7 @@ impl Vm<'_> {
     }
 
     /// Any function of the language, also those with instructions of their own, for calls by name.
-    pub(super) fn any_builtin(&mut self, which: Builtin, args: Vec<Value>) -> Result<Value> {
+    pub(crate) fn any_builtin(&mut self, which: Builtin, args: Vec<Value>) -> Result<Value> {
         let text = |vm: &Self, at: usize| vm.text_argument(&args, at);
         let num = |at: usize| args.get(at).map_or(0.0, Value::to_num);
         Ok(Value::Num(match which {

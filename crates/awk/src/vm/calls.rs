@@ -26,6 +26,20 @@ pub(super) struct Frame {
     handed: u32,
 }
 
+impl Frame {
+    pub(super) fn back(&self) -> u32 {
+        self.back
+    }
+
+    pub(super) fn base(&self) -> u32 {
+        self.base
+    }
+
+    pub(super) fn function(&self) -> u32 {
+        self.function
+    }
+}
+
 /// How a stretch of code came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Flow {
@@ -163,7 +177,7 @@ impl Vm<'_> {
     ///
     /// # Errors
     /// What ends the function early; `next` and `exit` are such errors here.
-    pub(super) fn call_function(&mut self, function: u32, args: &[Value]) -> Result<Value> {
+    pub(crate) fn call_function(&mut self, function: u32, args: &[Value]) -> Result<Value> {
         let takes = self.code.functions[function as usize].params.len();
         if args.len() > takes {
             let name = &self.code.functions[function as usize].name;

@@ -11,7 +11,7 @@ use crate::format::Format;
 use crate::value::Value;
 
 /// A string in quotes, as AWK could read it.
-fn quoted(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn quoted(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for &byte in text {
         match byte {

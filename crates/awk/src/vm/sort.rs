@@ -220,7 +220,7 @@ impl Vm<'_> {
     }
 
     /// Keys and values of an array.
-    pub(super) fn pairs(&mut self, array: ArrayRef) -> Result<Vec<(Vec<u8>, Value)>> {
+    pub(crate) fn pairs(&mut self, array: ArrayRef) -> Result<Vec<(Vec<u8>, Value)>> {
         self.pairs_or_keys(array, false)
     }
 

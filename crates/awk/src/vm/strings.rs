@@ -159,7 +159,7 @@ impl Vm<'_> {
 
     /// A regular expression as IGNORECASE wants it.
     #[inline]
-    pub(super) fn cased<'r>(&self, regex: &'r Regex) -> &'r Regex {
+    pub(crate) fn cased<'r>(&self, regex: &'r Regex) -> &'r Regex {
         if self.settings.ignore_case {
             regex.insensitive()
         } else {

@@ -27,7 +27,7 @@ impl Vm<'_> {
     }
 
     #[inline]
-    pub(super) fn field(&mut self, n: usize) -> Value {
+    pub(crate) fn field(&mut self, n: usize) -> Value {
         match self.record.get(n, &self.settings) {
             Field::Text(s) => Value::input(s),
             Field::Str(s) => Value::text(s, false),
@@ -87,7 +87,7 @@ impl Vm<'_> {
         }
     }
 
-    pub(super) fn set_field(&mut self, n: usize, value: Value) -> Result<()> {
+    pub(crate) fn set_field(&mut self, n: usize, value: Value) -> Result<()> {
         if n > 0 {
             return self.record.set_field(n, value);
         }
