@@ -204,6 +204,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     if let Some(stdin) = setup.stdin {
         streams.set_stdin(stdin);
     }
+    streams.tune(&setup.environ);
     let mut argv = vec![setup.argv0];
     argv.extend(setup.operands);
     let mut settings = Settings::new(loaded.language.charset);
@@ -277,14 +278,13 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     };
     if let (Ok(()), Some(mut out)) = (&result, setup.dump_variables) {
         // An output that failed says so below.
-        let _ = vm.streams.flush_outputs();
+        vm.streams.flush_outputs();
         vm.dump_variables(&mut out)
             .map_err(|fatal| Error::Run(fatal.to_string()))?;
     }
     // What was printed before an error is still printed.
-    let closed = vm.streams.close_all();
+    let closed = vm.close_streams();
     result?;
-    let closed = closed.map_err(Fatal::from);
     closed.map_err(|fatal| match fatal.reason() {
         Reason::BrokenPipe => Error::BrokenPipe,
         Reason::Message(message) | Reason::Operand(message) => Error::Run(message.clone()),
