@@ -9,10 +9,23 @@ use super::out::{Out, Sink};
 use super::processes::wait;
 use super::{Failure, Input, Slot, StreamError, Streams};
 
+/// What is done with all other outputs when one is closed that a process reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    /// They go out before it: they come before what the process prints when its input ends.
+    First,
+    /// Nothing.
+    AsTheyAre,
+}
+
 impl Streams {
     /// AWK's `close`: of the streams with that name the one opened last. Gives 0 for a file, the status of a command
     /// as [`super::status_value`], -1 if no such stream is open.
     pub fn close(&mut self, name: &[u8]) -> f64 {
+        self.close_named(name, Others::First)
+    }
+
+    fn close_named(&mut self, name: &[u8], others: Others) -> f64 {
         let opened = [
             self.files.get(name).map(|n| n.opened),
             self.pipes.get(name).map(|n| n.opened),
@@ -37,14 +50,14 @@ impl Streams {
                 };
                 let slot = names.remove(name).map(|named| named.slot);
                 self.recent = None;
-                slot.map_or(-1.0, |slot| self.close_output(slot))
+                slot.map_or(-1.0, |slot| self.close_output(slot, others))
             }
             2 => {
                 self.input_files.remove(name);
                 0.0
             }
             3 => self.input_commands.remove(name).map_or(-1.0, close_input),
-            5 => self.close_coprocess(name),
+            5 => self.close_coprocess(name, others),
             _ => {
                 // Bytes already read stay: the main input may go on with them.
                 self.stdin_names.remove(name);
@@ -53,10 +66,9 @@ impl Streams {
         }
     }
 
-    /// Closes an output, after all others are flushed if a process reads it: they come before what it prints when its
-    /// input ends.
-    pub(super) fn close_output(&mut self, slot: Slot) -> f64 {
-        if self.out(slot).is_some_and(|out| out.feeds_process()) {
+    pub(super) fn close_output(&mut self, slot: Slot, others: Others) -> f64 {
+        let feeds_process = self.out(slot).is_some_and(Out::feeds_process);
+        if others == Others::First && feeds_process {
             self.flush_outputs();
         }
         self.close_only(slot)
@@ -137,31 +149,21 @@ impl Streams {
 
     /// Closes everything at the end of a run: flushes, then waits for all commands. Gives what could not be handed over.
     pub fn close_all(&mut self) -> Vec<Failure> {
-        // Standard output comes last, as in gawk: what a command prints when its input ends comes before what the program
-        // still holds.
-        self.recent = None;
-        self.files.clear();
-        self.pipes.clear();
-        self.input_files.clear();
+        // As gawk: what was opened last is closed first, and standard output comes after all, so that what a command prints
+        // when its input ends comes before what the program still holds.
+        let own = |slot: Slot| matches!(slot, Slot::Stdout | Slot::Stderr);
+        self.files.retain(|_, named| !own(named.slot));
         self.stdin_names.clear();
-        for process in self.coprocesses.values_mut() {
-            if let Some(Slot::Open(index)) = process.to.take()
-                && let Some(out) = &mut self.outs[index]
-            {
-                out.hang_up();
-            }
-        }
-        for index in 0..self.outs.len() {
-            self.close_only(Slot::Open(index));
-        }
-        self.outs.clear();
-        self.free.clear();
-        for (_, input) in self.input_commands.drain() {
-            close_input(input);
-        }
-        let commands: Vec<Vec<u8>> = self.coprocesses.keys().cloned().collect();
-        for command in commands {
-            self.close_coprocess(&command);
+        let mut names: Vec<(u64, Vec<u8>)> = Vec::new();
+        let outputs = self.files.iter().chain(&self.pipes);
+        names.extend(outputs.map(|(name, named)| (named.opened, name.clone())));
+        let inputs = self.input_files.iter().chain(&self.input_commands);
+        names.extend(inputs.map(|(name, input)| (input.opened, name.clone())));
+        let processes = self.coprocesses.iter();
+        names.extend(processes.map(|(name, process)| (process.opened, name.clone())));
+        names.sort_unstable();
+        for (_, name) in names.iter().rev() {
+            self.close_named(name, Others::AsTheyAre);
         }
         self.flush_outputs();
         self.take_failures()

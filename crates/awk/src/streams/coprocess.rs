@@ -11,6 +11,7 @@ use std::process::{Child, Stdio};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, OutputModes, tcgetattr, tcsetattr};
 
+use super::close::Others;
 use super::network::Address;
 use super::out::{Out, Sink};
 use super::processes::wait;
@@ -133,7 +134,7 @@ impl Streams {
                 let slot = process.to.take();
                 self.recent = None;
                 if let Some(slot) = slot {
-                    self.close_output(slot);
+                    self.close_output(slot, Others::First);
                 }
             }
             Side::From => process.from = None,
@@ -147,7 +148,7 @@ impl Streams {
     }
 
     /// Closes both ends of a coprocess and waits for it.
-    pub(super) fn close_coprocess(&mut self, command: &[u8]) -> f64 {
+    pub(super) fn close_coprocess(&mut self, command: &[u8], others: Others) -> f64 {
         let Some(mut process) = self.coprocesses.remove(command) else {
             return -1.0;
         };
@@ -158,7 +159,7 @@ impl Streams {
             {
                 out.hang_up();
             }
-            self.close_output(slot);
+            self.close_output(slot, others);
         }
         drop(process.from.take());
         process.child.map_or(0.0, wait)

@@ -12,6 +12,9 @@ use super::{StreamError, shown};
 /// Output is handed to the system in pieces of this many bytes.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
+/// What a pipe holds that nobody reads: Linux's usual size.
+const PIPE_BYTES: u64 = 64 << 10;
+
 /// Where the bytes of an [`Out`] go.
 pub(super) enum Sink {
     Writer(Box<dyn Write>),
@@ -40,6 +43,8 @@ pub struct Out {
     /// The buffer goes out when it holds this many bytes: 1 for terminals, pipes and standard error.
     pub(super) limit_bytes: usize,
     pub(super) is_stdout: bool,
+    /// What was handed to the system, or tried to.
+    written_bytes: u64,
 }
 
 impl Out {
@@ -50,6 +55,7 @@ impl Out {
             sink,
             limit_bytes: BUFFER_BYTES,
             is_stdout: false,
+            written_bytes: 0,
         }
     }
 
@@ -90,7 +96,11 @@ impl Out {
     /// dropped: they would fail again.
     #[cold]
     pub fn flush(&mut self) -> Result<(), StreamError> {
-        let result = self.flush_io();
+        let result = match self.flush_io() {
+            Err(error) if self.may_be_unread(&error) => Ok(()),
+            result => result,
+        };
+        self.written_bytes += self.buf.len() as u64;
         self.buf.clear();
         if self.buf.capacity() > 4 * BUFFER_BYTES {
             self.buf.shrink_to(BUFFER_BYTES);
@@ -105,6 +115,14 @@ impl Out {
                 }
             }
         })
+    }
+
+    /// A command that ends without reading leaves the outcome of the first writes to chance: had it ended a moment later, they
+    /// would have found room in the pipe. Its status says whether something is wrong.
+    fn may_be_unread(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::BrokenPipe
+            && self.feeds_process()
+            && self.written_bytes < PIPE_BYTES
     }
 
     pub(super) fn flush_io(&mut self) -> io::Result<()> {

@@ -211,11 +211,11 @@ impl Vm<'_> {
             is_open = self.streams.flush(&name) > 0;
         }
         let failed = self.note_failures()?;
-        if !is_open {
+        if !is_open && self.settings.lint {
             let name = String::from_utf8_lossy(&name).into_owned();
-            self.warn(&format!(
+            self.lint(&format!(
                 "fflush: {name:?} is no output that is open: nothing is flushed"
-            ));
+            ))?;
         }
         self.nums.push(if is_open && !failed { 0.0 } else { -1.0 });
         Ok(())
