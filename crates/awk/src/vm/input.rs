@@ -383,6 +383,7 @@ impl Vm<'_> {
                         let name = self.settings.get(Special::FILENAME);
                         let name = self.settings.text_of(&name);
                         self.tell_limit(&name)?;
+                        continue;
                     }
                     Err(error) => return Ok(Read::Failed(error)),
                 }
