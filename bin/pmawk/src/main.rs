@@ -146,6 +146,15 @@ fn run(args: Args) -> Result<i32> {
         commit_every: args.commit_every.unwrap_or(0),
         resume: args.resume,
         no_assignments: args.no_assignments,
+        profile: match &args.profile {
+            Some(file) => Some(program::create(file)?),
+            None => None,
+        },
+        trace: if args.trace {
+            Some(Box::new(std::io::stderr()))
+        } else {
+            None
+        },
         dump_variables: match &args.dump_variables {
             Some(file) => Some(program::create(file)?),
             None => None,
@@ -188,6 +197,9 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     } else {
         charset()
     };
+    if args.input == Notation::Csv && dialect == Dialect::Posix {
+        anyhow::bail!("options --csv and --posix contradict each other: POSIX AWK has no CSV");
+    }
     let mut language = Language::new(charset);
     language.syntax = match dialect {
         Dialect::Gawk => Syntax::Gawk,
@@ -211,6 +223,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         sandbox: args.sandbox,
         libraries,
     };
+    language.wish.marked = args.profile.is_some() || args.trace;
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;

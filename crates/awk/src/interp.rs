@@ -24,6 +24,7 @@ use crate::surroundings::Surroundings;
 use crate::text::Charset;
 use crate::value::Value;
 use crate::vm::{Input, NamedVariable, Phase, Resume, Vm};
+use crate::watch::{Profile, Trace};
 
 /// How a program is read.
 #[derive(Clone, Debug)]
@@ -189,6 +190,10 @@ pub struct Setup {
     pub resume: Option<Vec<u8>>,
     /// Operands of the form `name=value` are files.
     pub no_assignments: bool,
+    /// Gets the program with counts after the run; `Wish::marked` must be set for it.
+    pub profile: Option<Box<dyn Write>>,
+    /// Gets each statement before it runs; likewise.
+    pub trace: Option<Box<dyn Write>>,
     /// Gets all global variables after the run.
     pub dump_variables: Option<Box<dyn Write>>,
 }
@@ -228,6 +233,8 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         input,
     );
     vm.durability = durability;
+    vm.define_library_variables()
+        .map_err(|fatal| Error::Run(fatal.to_string()))?;
     vm.lint_is_fatal = loaded.language.lint_is_fatal;
     if loaded.language.reading.lints.general {
         let value = if vm.lint_is_fatal {
@@ -270,6 +277,12 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         &setup.assigns,
         &setup.environ,
     );
+    let profile = Profile::default();
+    if setup.profile.is_some() {
+        vm.watch = Some(Box::new(profile.clone()));
+    } else if let Some(out) = setup.trace {
+        vm.watch = Some(Box::new(Trace(out)));
+    }
     let result = match prepared {
         Ok(()) => vm
             .run()
@@ -281,6 +294,20 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         vm.streams.flush_outputs();
         vm.dump_variables(&mut out)
             .map_err(|fatal| Error::Run(fatal.to_string()))?;
+    }
+    if let Some(mut out) = setup.profile {
+        vm.streams.flush_outputs();
+        let text = format!(
+            "\t# awk profile, created {}\n\n{}",
+            vm.date_text(),
+            loaded.resolved.profile(&profile)
+        );
+        out.write_all(text.as_bytes()).map_err(|error| {
+            Error::Run(format!(
+                "cannot write the profile: {}",
+                crate::error::system_reason(&error)
+            ))
+        })?;
     }
     // What was printed before an error is still printed.
     let closed = vm.close_streams();

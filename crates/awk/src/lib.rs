@@ -23,6 +23,7 @@ pub mod text;
 pub mod time;
 pub mod value;
 pub mod vm;
+pub mod watch;
 
 pub use error::{Error, system_reason};
 pub use interp::{Language, Loaded, Setup, load, pretty, run, template};

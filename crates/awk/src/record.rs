@@ -164,7 +164,7 @@ impl Record {
     pub fn before_read(&mut self) {
         if self.in_reader
             && let Some(reader) = &self.reader
-            && self.range.end + reader.terminator().len() >= reader.buffer().len()
+            && !reader.has_pending()
         {
             self.detach();
         }

@@ -30,8 +30,7 @@ impl Notation {
     /// What `PROCINFO["FS"]` says.
     pub fn name(self) -> &'static str {
         match self {
-            Notation::Plain => "FS",
-            Notation::Csv => "CSV",
+            Notation::Plain | Notation::Csv => "FS",
             Notation::Tsv => "TSV",
         }
     }

@@ -34,6 +34,8 @@ pub struct Store {
     specials: [Option<ArrayRef>; Special::ALL.len()],
     /// Arrays that were deleted while a function might hold them.
     graveyard: Vec<ArrayRef>,
+    /// Global scalars that no heap keeps: those of libraries.
+    kept_out: Vec<u32>,
     /// Values of global scalars as the heap held them when the run began.
     initial: Vec<Value>,
     /// The main heap's, for messages.
@@ -245,6 +247,7 @@ impl Store {
                 arrays,
                 specials: [None; Special::ALL.len()],
                 graveyard: Vec::new(),
+                kept_out: Vec::new(),
                 initial,
                 name: heap_name.to_string(),
             },
@@ -517,6 +520,11 @@ impl Store {
         Ok(put(self.heap_of(array)?, slot, value)?)
     }
 
+    /// Global scalar number `n` is a library's: no heap keeps it.
+    pub fn keep_out(&mut self, n: u32) {
+        self.kept_out.push(n);
+    }
+
     /// Makes global number `n` an array that no heap keeps.
     ///
     /// # Errors
@@ -567,7 +575,8 @@ impl Store {
         }
         for (at, (value, before)) in values.iter().zip(&self.initial).enumerate() {
             let unset = matches!(value, Value::Uninit) && matches!(before, Value::Uninit);
-            if unset || value.same(before) || self.arrays[at].is_some() {
+            let kept_out = self.kept_out.contains(&(at as u32));
+            if unset || kept_out || value.same(before) || self.arrays[at].is_some() {
                 continue;
             }
             let globals = self.main.root(GLOBALS)?;

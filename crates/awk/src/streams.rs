@@ -102,12 +102,13 @@ struct Named {
     opened: u64,
 }
 
+/// Standard output as it was, while it goes to a file.
+pub struct Redirected(Option<Out>);
+
 /// All streams of one run.
 pub struct Streams {
     stdout: Out,
-    /// What standard output really is, while it is redirected.
-    stdout_aside: Option<Out>,
-    /// Where commands print meanwhile.
+    /// Where commands print while standard output is redirected.
     redirected: Option<File>,
     stderr: Out,
     /// Outputs that were opened; a closed one leaves its place free.
@@ -153,7 +154,6 @@ impl Streams {
         };
         Streams {
             stdout,
-            stdout_aside: None,
             redirected: None,
             stderr,
             outs: Vec::new(),
@@ -205,6 +205,40 @@ impl Streams {
         self.environment = Some(variables);
     }
 
+    /// Sends standard output, that of commands included, to a file for a while. What was printed before goes where it went.
+    ///
+    /// # Errors
+    /// What was printed before cannot be written, or the file cannot be opened once more for commands; nothing has changed
+    /// then.
+    pub fn redirect_stdout(&mut self, file: File) -> Result<Redirected, StreamError> {
+        self.stdout.flush()?;
+        let copy = file.try_clone().map_err(|source| StreamError::Write {
+            name: shown(&self.stdout.name),
+            source,
+        })?;
+        self.redirected = Some(copy);
+        let new = Out::new(b"/dev/stdout", Sink::Handle(file));
+        Ok(Redirected(Some(std::mem::replace(&mut self.stdout, new))))
+    }
+
+    /// Sends it where it went before.
+    ///
+    /// # Errors
+    /// What was printed meanwhile cannot be written.
+    pub fn restore_stdout(&mut self, before: &mut Redirected) -> Result<(), StreamError> {
+        let flushed = self.stdout.flush();
+        if let Some(out) = before.0.take() {
+            self.stdout = out;
+            self.redirected = None;
+        }
+        flushed
+    }
+
+    /// Whether an output file of that name is open.
+    pub fn is_open(&self, name: &[u8]) -> bool {
+        self.files.contains_key(name)
+    }
+
     /// Whether a command is running as an input, an output or a coprocess.
     pub fn is_running(&self, command: &[u8]) -> bool {
         matches!(&self.recent, Some((OutKind::Pipe, name, _)) if name == command)
@@ -217,30 +251,6 @@ impl Streams {
     #[inline]
     pub fn stdout(&mut self) -> &mut Out {
         &mut self.stdout
-    }
-
-    /// Sends standard output, that of commands included, to `file` until [`Streams::restore_stdout`]. What was written
-    /// before goes where it went. `name` is for messages.
-    ///
-    /// # Errors
-    /// The file cannot be opened once more for commands; nothing has changed then.
-    pub fn redirect_stdout(&mut self, name: &[u8], file: File) -> io::Result<()> {
-        let copy = file.try_clone()?;
-        self.restore_stdout();
-        let mut out = Out::new(name, Sink::Handle(file));
-        std::mem::swap(&mut out, &mut self.stdout);
-        self.stdout_aside = Some(out);
-        self.redirected = Some(copy);
-        Ok(())
-    }
-
-    /// Ends [`Streams::redirect_stdout`]; what could not be written is kept for [`Streams::take_failures`].
-    pub fn restore_stdout(&mut self) {
-        self.flush_outputs();
-        if let Some(out) = self.stdout_aside.take() {
-            self.stdout = out;
-        }
-        self.redirected = None;
     }
 
     /// Standard input: one reader, whichever of its names the program uses and also for the main input.

@@ -46,6 +46,8 @@ The language
 
 Looking into a program
   -o[FILE], --pretty-print[=FILE]   write it, laid out, to FILE (awkprof.out; - is standard output), and do not run it
+  -p[FILE], --profile[=FILE]        after the run write it, laid out, with how often each part ran, to FILE (awkprof.out)
+  -I, --trace                       show each statement before it runs
   -d[FILE], --dump-variables[=FILE] after the run write all global variables to FILE (awkvars.out)
   -g, --gen-pot                     write its translatable texts as a .pot file and do not run it
   --dump=tokens,ast,types,code      show stages of its translation instead of running it

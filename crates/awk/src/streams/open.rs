@@ -140,14 +140,21 @@ impl Streams {
         }
         if !self.input_files.contains_key(name) {
             let file = self.open_input(name)?;
-            let input = Input {
-                reader: self.reader(file),
-                child: None,
-                opened: self.next_opening(),
-            };
-            self.input_files.insert(name.to_vec(), input);
+            let reader = self.reader(file);
+            self.add_input(name, reader);
         }
         Ok(&mut self.input_files.get_mut(name).expect("just opened").reader)
+    }
+
+    /// Keeps a reader as the open file of that name.
+    pub fn add_input(&mut self, name: &[u8], reader: RecordReader) -> &mut RecordReader {
+        let input = Input {
+            reader,
+            child: None,
+            opened: self.next_opening(),
+        };
+        let entry = self.input_files.entry(name.to_vec());
+        &mut entry.insert_entry(input).into_mut().reader
     }
 
     /// Opens a file, a descriptor or a connection for reading, apart from the streams that `close` knows: the main

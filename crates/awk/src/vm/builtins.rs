@@ -217,7 +217,7 @@ impl Vm<'_> {
                 return self.translation(which, args);
             }
             Builtin::Commit | Builtin::Rollback => return self.transaction(which),
-            _ => return Err(Vm::not_loaded(which)),
+            _ => return self.library_function(which, args),
         }))
     }
 

@@ -6,11 +6,11 @@
 use std::rc::Rc;
 
 use awk_syntax::lex::unescape;
-use awk_syntax::names::Special;
+use awk_syntax::names::{Library, Special};
 
 use super::resume::Segment;
 use super::{Phase, Vm};
-use crate::code::{Arr, From};
+use crate::code::{Arr, From, NumFn};
 use crate::error::{Fatal, Step as Result, system_reason};
 use crate::records::RecordReader;
 use crate::streams::{Manner, StreamError, is_stdin, may_retry, wants_limit};
@@ -33,6 +33,8 @@ pub enum NamedVariable {
 pub struct Input {
     /// ARGV from 1 on, unless the program may change ARGV: then the array is asked.
     pub(super) operands: Vec<Vec<u8>>,
+    /// The operands as they were given.
+    given: Vec<Vec<u8>>,
     /// Names that assignments among the operands may mean.
     pub(super) names: std::collections::HashMap<Vec<u8>, NamedVariable>,
     /// Assigned variables that the program does not mention: a heap keeps them all the same.
@@ -57,6 +59,7 @@ impl Input {
         warn: Box<dyn FnMut(String)>,
     ) -> Input {
         Input {
+            given: operands.clone(),
             operands,
             names,
             others: Vec::new(),
@@ -70,6 +73,38 @@ impl Input {
             finished: false,
         }
     }
+}
+
+/// The entries of a directory, one to a line: inode, name, letter of the kind (gawk manual, "Reading Directories").
+fn folder_reader(name: &[u8]) -> std::result::Result<RecordReader, StreamError> {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{DirEntryExt, MetadataExt};
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name));
+    let failed = |source| StreamError::OpenInput {
+        name: String::from_utf8_lossy(name).into_owned(),
+        source,
+    };
+    let mut lines = Vec::new();
+    let mut line = |inode: u64, name: &[u8], letter: char| {
+        lines.extend_from_slice(format!("{inode}/").as_bytes());
+        lines.extend_from_slice(name);
+        lines.extend_from_slice(format!("/{letter}\n").as_bytes());
+    };
+    for special in [".", ".."] {
+        let meta = std::fs::metadata(path.join(special)).map_err(failed)?;
+        line(meta.ino(), special.as_bytes(), 'd');
+    }
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let letter = match entry.file_type() {
+            Ok(kind) => super::library::letter(kind),
+            Err(_) => 'u',
+        };
+        line(entry.ino(), entry.file_name().as_bytes(), letter);
+    }
+    let mut reader = RecordReader::new(Box::new(std::io::Cursor::new(lines)));
+    reader.take_lines();
+    Ok(reader)
 }
 
 /// `name=value`, if the operand is one.
@@ -188,6 +223,7 @@ impl Vm<'_> {
 
     /// Opens the next file of the main input, working off assignments on the way; false when there is none.
     fn open_next(&mut self) -> Result<bool> {
+        self.end_inplace()?;
         let count = self.settings.get(Special::ARGC).to_num();
         while (self.input.next as f64) < count {
             let n = self.input.next;
@@ -233,6 +269,12 @@ impl Vm<'_> {
             self.lend_stdin();
         } else {
             match self.streams.open_input(operand) {
+                Ok(_) if self.sandbox && !self.input.given.iter().any(|g| g == operand) => {
+                    let shown = String::from_utf8_lossy(operand);
+                    return Err(Fatal::operand(format!(
+                        "cannot open file {shown:?} for reading: with --sandbox only the files on the command line"
+                    )));
+                }
                 Ok(file) if self.resume.is_some() => {
                     self.input.segments = self.segments(operand, file)?.into();
                     self.settings
@@ -241,10 +283,13 @@ impl Vm<'_> {
                     return Ok(true);
                 }
                 Ok(file) => {
-                    self.record.detach();
-                    self.record.reader = Some(self.streams.reader(file));
-                    self.input.is_stdin = false;
-                    self.input.open = true;
+                    let reader = self.file_reader(file)?;
+                    self.open_reader(reader);
+                }
+                Err(StreamError::IsDirectory { .. }) if self.reads_folders() => {
+                    let reader = folder_reader(operand)
+                        .map_err(|error| Fatal::operand(error.to_string()))?;
+                    self.open_reader(reader);
                 }
                 Err(StreamError::StdoutClosed) => return Err(Fatal::broken_pipe()),
                 Err(error) if self.code.begin_file.is_some() => {
@@ -264,6 +309,28 @@ impl Vm<'_> {
             .set(Special::FILENAME, Value::input(operand))?;
         self.settings.fnr = 0.0;
         self.begin_file(None)
+    }
+
+    fn open_reader(&mut self, reader: RecordReader) {
+        self.record.detach();
+        self.record.reader = Some(reader);
+        self.input.is_stdin = false;
+        self.input.open = true;
+    }
+
+    /// A reader for an operand; of all its bytes as one record if library `readfile` is told so.
+    fn file_reader(&mut self, file: std::fs::File) -> Result<RecordReader> {
+        let mut reader = self.streams.reader(file);
+        if self.code.libraries.contains(&Library::Readfile) && self.procinfo(b"readfile")?.is_some()
+        {
+            reader.take_all();
+        }
+        Ok(reader)
+    }
+
+    /// Library `readdir`: directories are files of their entries.
+    fn reads_folders(&self) -> bool {
+        self.code.libraries.contains(&Library::Readdir)
     }
 
     /// Opens the next stretch of an operand whose positions are kept.
@@ -289,13 +356,16 @@ impl Vm<'_> {
 
     /// Runs the BEGINFILE rules for the file that was just opened, or could not be; false if it is to be skipped.
     fn begin_file(&mut self, error: Option<&StreamError>) -> Result<bool> {
-        let Some(entry) = self.code.begin_file else {
-            return Ok(true);
-        };
+        if error.is_none() {
+            self.begin_inplace()?;
+        }
         match error {
             Some(error) => self.set_errno(error)?,
             None => self.clear_errno()?,
         }
+        let Some(entry) = self.code.begin_file else {
+            return Ok(true);
+        };
         self.record.detach();
         self.record.set_text(b"", &self.settings)?;
         let wanted = self.call_block(entry, Phase::BeginFile)?;
@@ -572,6 +642,9 @@ impl Vm<'_> {
                 "expression for `{sign}` redirection is an empty string"
             )));
         }
+        if from == From::Coprocess && self.is_mirror(name) {
+            return self.read_mirror(into_value);
+        }
         let separator = Rc::clone(&self.settings.separator);
         let lent = self.input.is_stdin && is_stdin(name) && from == From::File;
         if lent {
@@ -583,10 +656,20 @@ impl Vm<'_> {
             manner = self.manner(name)?;
         }
         let keeps_terminator = self.code.uses(Special::RT);
+        let reads_folders = self.reads_folders();
         loop {
             let reader = self.other_reader(from, lent, name, manner);
             let reader = match reader {
                 Ok(reader) => reader,
+                Err(StreamError::IsDirectory { .. }) if reads_folders => {
+                    match folder_reader(name) {
+                        Ok(reader) => self.streams.add_input(name, reader),
+                        Err(error) => {
+                            self.set_errno(&error)?;
+                            return Ok(-1.0);
+                        }
+                    }
+                }
                 Err(error @ StreamError::EndClosed { .. }) => return Err(error.into()),
                 Err(error) => {
                     self.set_errno(&error)?;
@@ -677,5 +760,35 @@ impl Vm<'_> {
         }
         self.warn(message);
         Ok(())
+    }
+
+    /// A function got what it has no answer for.
+    #[cold]
+    pub(super) fn out_of_range(&mut self, function: NumFn, n: f64) -> f64 {
+        let name = if function == NumFn::Log {
+            "log"
+        } else {
+            "sqrt"
+        };
+        self.warn(&format!("{name}: received negative argument {n}"));
+        f64::NAN.copysign(-1.0)
+    }
+
+    /// An element is read that was never set.
+    #[cold]
+    pub(super) fn lint_element(&mut self, array: Arr) -> Result<()> {
+        let name = self.array_name(array);
+        self.lint(&format!("reference to uninitialized element of `{name}`"))
+    }
+
+    fn array_name(&self, array: Arr) -> String {
+        match array {
+            Arr::TOP => "an array inside another".to_string(),
+            Arr(n) if n & Arr::LOCAL != 0 => self.local_name(n & !Arr::LOCAL),
+            array => match array.as_special() {
+                Some(special) => special.name().to_string(),
+                None => self.code.globals[array.0 as usize].clone(),
+            },
+        }
     }
 }

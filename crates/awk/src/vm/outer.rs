@@ -7,6 +7,7 @@ use awk_syntax::names::{Builtin, Origin, Special};
 use super::Vm;
 use crate::code::Arr;
 use crate::error::Step as Result;
+use crate::settings::Notation;
 use crate::value::{ArrayRef, Value};
 
 /// The version of gawk whose language this is: programs ask PROCINFO for it.
@@ -81,6 +82,9 @@ impl Vm<'_> {
             ("gid", number(process::getgid().as_raw())),
             ("egid", number(process::getegid().as_raw())),
         ];
+        if self.settings.input == Notation::Csv {
+            entries.push(("CSV", Value::Num(1.0)));
+        }
         let groups = process::getgroups().unwrap_or_default();
         let names: Vec<String> = (1..=groups.len()).map(|n| format!("group{n}")).collect();
         for (name, group) in names.iter().zip(&groups) {

@@ -40,6 +40,9 @@ impl Vm<'_> {
                 "expression for `{sign}` redirection is an empty string"
             )));
         }
+        if !self.code.libraries.is_empty() && self.write_by_library(kind, line, name) {
+            return Ok(());
+        }
         let mut manner = Manner::default();
         if matches!(kind, OutKind::Pipe | OutKind::Coprocess)
             && !self.streams.is_running(&self.text[name..])
@@ -155,10 +158,38 @@ impl Vm<'_> {
         self.vals.truncate(first);
     }
 
+    /// Libraries that see output on its way: true if it has arrived.
+    fn write_by_library(&mut self, kind: OutKind, line: usize, name: usize) -> bool {
+        let target = self.text[name..].to_vec();
+        if kind == OutKind::Coprocess && self.is_mirror(&target) {
+            let text = self.text[line..name].to_vec();
+            self.write_mirror(&text);
+            self.text.truncate(line);
+            return true;
+        }
+        let text = self.text[line..name].to_vec();
+        if kind == OutKind::File
+            && let Some(reversed) = self.reverse_output(&target, &text)
+        {
+            self.text.truncate(line);
+            self.text.extend_from_slice(&reversed);
+            self.text.extend_from_slice(&target);
+        }
+        false
+    }
+
     /// `close` of the stream named on top of the text buffer; its status goes on the number stack.
     pub(super) fn close(&mut self) -> Result<()> {
         let mark = self.pop_mark();
-        let status = self.streams.close(&self.text[mark..]);
+        let mut status = self.streams.close(&self.text[mark..]);
+        if !self.code.libraries.is_empty() {
+            let name = self.text[mark..].to_vec();
+            self.reversed.remove(&name);
+            if self.is_mirror(&name) {
+                self.mirror.clear();
+                status = 0.0;
+            }
+        }
         self.text.truncate(mark);
         self.closed(status)
     }
@@ -188,6 +219,9 @@ impl Vm<'_> {
         if status == -1.0 {
             let reason = Value::text(b"close of redirection that was never opened", false);
             self.settings.set(Special::ERRNO, reason)?;
+            if self.settings.lint {
+                self.lint("close: there is no open file, pipe or coprocess of that name")?;
+            }
         } else if self.code.dialect == Dialect::Posix {
             // gawk's `--posix`: 0 however the command ended.
             self.nums.push(0.0);

@@ -268,6 +268,9 @@ impl Vm<'_> {
 
     /// Values on the stack, formatted: a new string in the text buffer.
     pub(super) fn format(&mut self, format: &Format, args: u32) -> Result<()> {
+        if self.settings.lint && args as usize > format.args_needed() {
+            self.lint("printf: more arguments are given than the format uses")?;
+        }
         self.marks.push(self.text.len());
         let first = self.vals.len() - args as usize;
         let args: Vec<Arg<'_>> = self.vals[first..].iter().map(argument).collect();
