@@ -247,3 +247,92 @@ fn more_files_than_descriptors_can_be_written() {
         );
     }
 }
+
+#[test]
+fn redirected_output_and_that_of_commands_goes_to_the_file() {
+    let folder = Folder::new("redirect");
+    let (mut s, out) = streams();
+    s.stdout().write(b"before\n").unwrap();
+    let file = std::fs::File::create(folder.0.join("f")).unwrap();
+    let mut before = s.redirect_stdout(file).unwrap();
+    s.stdout().write(b"one\n").unwrap();
+    assert_eq!(s.system(b"echo two").map(status_value), Some(0.0));
+    s.stdout().write(b"three\n").unwrap();
+    s.restore_stdout(&mut before).unwrap();
+    s.stdout().write(b"after\n").unwrap();
+    assert!(s.close_all().is_empty());
+    assert_eq!(*out.0.borrow(), b"before\nafter\n");
+    assert_eq!(
+        std::fs::read(folder.0.join("f")).unwrap(),
+        b"one\ntwo\nthree\n"
+    );
+}
+
+#[test]
+fn a_limited_read_gives_up_and_loses_nothing() {
+    let (mut s, _) = streams();
+    s.tune(&[(b"GAWK_READ_TIMEOUT".to_vec(), b"50".to_vec())]);
+    let command = b"printf a; sleep 0.4; echo b";
+    let reader = s.input_command(command).unwrap();
+    let error = reader.next_line(b'\n').unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert!(may_retry(&error));
+    s.patience().ask();
+    let error = s
+        .input_command(command)
+        .unwrap()
+        .next_line(b'\n')
+        .unwrap_err();
+    assert!(wants_limit(&error));
+    s.patience().tell(Some(0));
+    assert_eq!(
+        line(s.input_command(command).unwrap()).as_deref(),
+        Some("ab")
+    );
+}
+
+#[test]
+fn descriptors_of_our_own_are_not_to_be_had() {
+    use std::os::fd::AsRawFd;
+    let folder = Folder::new("descriptor");
+    let file = std::fs::File::create(folder.0.join("f")).unwrap();
+    let name = format!("/dev/fd/{}", file.as_raw_fd()).into_bytes();
+    let (mut s, _) = streams();
+    assert!(s.input_file(&name).is_err());
+    assert!(s.output(OutKind::File, &name, Manner::default()).is_err());
+}
+
+#[test]
+fn failures_are_kept_until_they_are_taken() {
+    let (mut s, _) = streams();
+    let write = |s: &mut Streams| {
+        let out = s.output(OutKind::File, b"/dev/full", Manner::default());
+        out.unwrap().write(b"x").unwrap();
+    };
+    write(&mut s);
+    s.flush_outputs();
+    assert!(s.has_failures());
+    let failures = s.take_failures();
+    assert_eq!(failures[0].name, b"/dev/full");
+    assert_eq!(failures[0].error.number(), Some(28));
+    write(&mut s);
+    assert_eq!(s.close(b"/dev/full"), 0.0);
+    write(&mut s);
+    assert_eq!(s.close_all().len(), 2);
+}
+
+#[test]
+fn a_terminal_is_no_pipe() {
+    let (mut s, _) = streams();
+    let manner = Manner {
+        terminal: true,
+        ..Manner::default()
+    };
+    let command = b"test -t 0 && test -t 1 && read line && echo \"got $line\"; exit 3";
+    let out = s.output(OutKind::Coprocess, command, manner).unwrap();
+    out.write(b"text\n").unwrap();
+    let reader = s.input_coprocess(command, manner).unwrap();
+    assert_eq!(line(reader).as_deref(), Some("got text"));
+    assert_eq!(line(s.input_coprocess(command, manner).unwrap()), None);
+    assert_eq!(s.close(command), 3.0);
+}
