@@ -123,7 +123,9 @@ impl<'a> Lexer<'a> {
         let text: &'a [u8] = self.text;
         self.take_name_bytes();
         if self.dialect.is_gawk() {
-            if self.at == start + 1 && text[start] == b'_' && self.byte(0) == Some(b'"') {
+            // `$_"text"` is the field whose number `_` is, and a string.
+            let field = start > 0 && text[start - 1] == b'$';
+            if self.at == start + 1 && text[start] == b'_' && self.byte(0) == Some(b'"') && !field {
                 return self
                     .string(diagnostics)
                     .map_or(Token::Bad, Token::Translated);

@@ -16,7 +16,7 @@ use crate::ast::*;
 use crate::diagnostic::{Diagnostics, Lint};
 use crate::dialect::{Dialect, Options};
 use crate::lex::{Lexer, Token};
-use crate::names::{Names, Symbol};
+use crate::names::{Builtin, Names, Origin, Symbol};
 use crate::span::{Sources, Span};
 use crate::world::{Included, NoWorld, World};
 
@@ -217,6 +217,8 @@ struct Parser<'a> {
     in_function: bool,
     /// Parameters of the function that is being read: no namespace covers them.
     params: HashSet<Symbol>,
+    /// gawk's functions whose names are parameters of the current one.
+    shadowed: Vec<Builtin>,
     context: Context,
     options: &'a Options,
     namespace: Option<Symbol>,
@@ -258,6 +260,7 @@ impl<'a> Parser<'a> {
             switches: 0,
             in_function: false,
             params: HashSet::new(),
+            shadowed: Vec::new(),
             context: Context::Main,
             options,
             namespace,
@@ -278,7 +281,19 @@ impl Parser<'_> {
         self.note_comment(span);
         self.last = self.span;
         self.span = span;
-        std::mem::replace(&mut self.token, token)
+        let token = std::mem::replace(&mut self.token, token);
+        self.unshadow();
+        token
+    }
+
+    /// A function of gawk's that is a parameter here is a name.
+    fn unshadow(&mut self) {
+        if let Token::Builtin(which) = self.token
+            && self.in_function
+            && self.shadowed.contains(&which)
+        {
+            self.token = Token::Name(self.names.intern(which.name()));
+        }
     }
 
     /// Keeps the comment between the current token and the next, which begins at `next`: a comment ends its line, and the
@@ -519,6 +534,12 @@ impl Parser<'_> {
                     }
                     params.push((param, self.span))
                 }
+                // In the function the name is the parameter's.
+                Token::Builtin(which) if which.origin() == Origin::Gawk => {
+                    let param = self.names.intern(which.name());
+                    self.shadowed.push(which);
+                    params.push((param, self.span));
+                }
                 _ => return self.fail("the name of a parameter"),
             }
             self.bump();
@@ -533,8 +554,10 @@ impl Parser<'_> {
         self.in_function = true;
         self.context = Context::Main;
         self.params = params.iter().map(|(param, _)| *param).collect();
+        self.unshadow();
         let body = self.braces();
         self.params.clear();
+        self.shadowed.clear();
         self.in_function = false;
         Ok(Function {
             name,

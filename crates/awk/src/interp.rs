@@ -198,6 +198,35 @@ pub struct Setup {
     pub dump_variables: Option<Box<dyn Write>>,
 }
 
+impl Setup {
+    /// A run that prints to `stdout`, with nothing else from the outside but standard input.
+    pub fn new(stdout: Box<dyn Write>) -> Setup {
+        Setup {
+            command_line: Vec::new(),
+            argv0: b"awk".to_vec(),
+            operands: Vec::new(),
+            assigns: Vec::new(),
+            field_separator: None,
+            environ: Vec::new(),
+            stdin: None,
+            stdout,
+            stdout_is_terminal: false,
+            warn: Box::new(|_| {}),
+            durability: Durability::Durable,
+            input: Notation::Plain,
+            output: Notation::Plain,
+            json: None,
+            sandbox: false,
+            commit_every: 0,
+            resume: None,
+            no_assignments: false,
+            profile: None,
+            trace: None,
+            dump_variables: None,
+        }
+    }
+}
+
 /// Runs a program to its end and gives its exit status. `heap_name` is for messages.
 ///
 /// # Errors

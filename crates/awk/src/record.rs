@@ -92,7 +92,7 @@ impl Record {
     #[inline]
     fn text(&self) -> &[u8] {
         match &self.reader {
-            Some(reader) if self.in_reader => &reader.buffer()[self.range.clone()],
+            Some(reader) if self.in_reader => reader.record(),
             _ => &self.own,
         }
     }
@@ -158,18 +158,6 @@ impl Record {
         Ok(())
     }
 
-    /// Makes the record independent of the reader's buffer if the next read may overwrite it, so that `$0` outlives the
-    /// end of input (END rules see the last record).
-    #[inline]
-    pub fn before_read(&mut self) {
-        if self.in_reader
-            && let Some(reader) = &self.reader
-            && !reader.has_pending()
-        {
-            self.detach();
-        }
-    }
-
     /// Makes the record independent of the reader.
     pub fn detach(&mut self) {
         if self.in_reader {
@@ -187,7 +175,7 @@ impl Record {
         if self.spans.len() < count && !self.state.is_done() {
             let want = count - self.spans.len();
             let text = match &self.reader {
-                Some(reader) if self.in_reader => &reader.buffer()[self.range.clone()],
+                Some(reader) if self.in_reader => reader.record(),
                 _ => self.own.as_slice(),
             };
             if self.notation != Notation::Plain {

@@ -87,6 +87,8 @@ pub struct RecordReader {
     /// Where the bytes not yet given out begin, and end.
     start: usize,
     end: usize,
+    /// The last record. Its bytes are kept until the next one is given out.
+    record: Range<usize>,
     terminator: Range<usize>,
     /// Cuts records whatever separator is asked for.
     own_separator: Option<Separator>,
@@ -105,6 +107,7 @@ impl RecordReader {
             buf: Vec::new(),
             start: 0,
             end: 0,
+            record: 0..0,
             terminator: 0..0,
             own_separator: None,
             read: 0,
@@ -173,11 +176,10 @@ impl RecordReader {
         &self.buf[self.terminator.clone()]
     }
 
-    /// Whether bytes lie ready behind the last record: while they do, the next one leaves the last where it is or comes to
-    /// be in its place.
+    /// The last record that was given out, also when the stream has ended since.
     #[inline]
-    pub fn has_pending(&self) -> bool {
-        self.start < self.end
+    pub fn record(&self) -> &[u8] {
+        &self.buf[self.record.clone()]
     }
 
     /// How many bytes of the source were given out, terminators included.
@@ -197,14 +199,18 @@ impl RecordReader {
         self.terminator = end..next;
         self.start = next;
         self.at_origin = false;
+        self.record = start..end;
         start..end
     }
 
     /// What is left when the stream has ended.
     fn give_rest(&mut self) -> Option<Range<usize>> {
         let (start, end) = (self.start, self.end);
-        let record = self.give(start, end, end);
-        (start < end).then_some(record)
+        if start < end {
+            return Some(self.give(start, end, end));
+        }
+        self.terminator = end..end;
+        None
     }
 
     #[cold]
@@ -247,6 +253,14 @@ impl RecordReader {
     }
 
     fn next_csv(&mut self) -> io::Result<Option<Range<usize>>> {
+        let record = self.cut_csv()?;
+        if let Some(record) = &record {
+            self.record = record.clone();
+        }
+        Ok(record)
+    }
+
+    fn cut_csv(&mut self) -> io::Result<Option<Range<usize>>> {
         let mut searched = 0;
         let mut is_quoted = false;
         loop {
@@ -377,6 +391,12 @@ impl RecordReader {
         }
     }
 
+    /// The bytes from there on were moved to the front.
+    fn moved_by(&mut self, front: usize) {
+        (self.start, self.end) = (self.start - front, self.end - front);
+        self.record = self.record.start - front..self.record.end - front;
+    }
+
     /// Reads once; false at the end of the stream. Moves the pending bytes to the front when room is short, so that
     /// offsets relative to `start` stay valid and others do not.
     fn fill(&mut self) -> io::Result<bool> {
@@ -388,13 +408,14 @@ impl RecordReader {
         } else {
             self.start.saturating_sub(BEHIND_BYTES)
         };
+        let keep_from = keep_from.min(self.record.start);
         if self.start == self.end {
             // Nothing pending: begin again at the front, where the cache is warm.
             self.buf.copy_within(keep_from..self.end, 0);
-            (self.start, self.end) = (self.start - keep_from, self.end - keep_from);
+            self.moved_by(keep_from);
         } else if self.buf.len() - self.end < READ_BYTES / 2 {
             self.buf.copy_within(keep_from..self.end, 0);
-            (self.start, self.end) = (self.start - keep_from, self.end - keep_from);
+            self.moved_by(keep_from);
             if self.buf.len() - self.end < READ_BYTES / 2 {
                 // Doubling keeps the cost of a long record linear.
                 self.buf.resize((self.buf.len() * 2).max(READ_BYTES), 0);

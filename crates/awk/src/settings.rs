@@ -197,7 +197,7 @@ impl Settings {
                 // They have no meaning then (gawk manual, "Comma Separated Value Files").
             }
             Special::FS => {
-                self.fs = self.fs_of(&self.text_of(&value))?;
+                self.fs = self.fs_from(&value)?;
                 self.splitter = self.fs.clone();
                 self.cut_by = s.name();
             }
@@ -215,18 +215,18 @@ impl Settings {
                 self.lint = value.truth();
             }
             Special::RS if self.input == Notation::Csv => {}
-            Special::RS => self.set_separator(&self.text_of(&value))?,
+            Special::RS => self.set_separator(&value)?,
             Special::IGNORECASE => {
                 let ignore_case = value.truth();
                 if ignore_case != self.ignore_case {
                     self.ignore_case = ignore_case;
-                    self.fs = self.fs_of(&self.text_of(&self.values[Special::FS as usize]))?;
+                    self.fs = self.fs_from(&self.values[Special::FS as usize])?;
                     match self.cut_by {
                         "FPAT" => self.splitter = self.fpat()?,
                         "FS" => self.splitter = self.fs.clone(),
                         _ => {}
                     }
-                    self.set_separator(&self.text_of(&self.values[Special::RS as usize]))?;
+                    self.set_separator(&self.values[Special::RS as usize].clone())?;
                 }
             }
             _ => {}
@@ -258,7 +258,14 @@ impl Settings {
         self.fpat_of(&self.text_of(&self.values[Special::FPAT as usize]))
     }
 
-    fn fs_of(&self, text: &[u8]) -> Step<Rc<Splitter>> {
+    fn fs_from(&self, value: &Value) -> Step<Rc<Splitter>> {
+        let text = &self.text_of(value);
+        if let Value::Regex(_) = value {
+            // Strongly typed: one character has no meaning of its own.
+            let regex = self.typed("FS", text)?;
+            let ignore_case = self.ignore_case;
+            return Ok(Rc::new(Splitter::Regex { regex, ignore_case }));
+        }
         let options = Options {
             ignore_case: self.ignore_case,
             ..self.regex_options()
@@ -270,15 +277,34 @@ impl Settings {
     }
 
     fn fpat_of(&self, text: &[u8]) -> Step<Rc<Splitter>> {
-        let regex = Regex::compile(text, self.regex_options())
-            .map_err(|error| bad_separator("FPAT", text, &error.what))?;
         Ok(Rc::new(Splitter::Pattern {
-            regex: Rc::new(regex),
+            regex: self.typed("FPAT", text)?,
             ignore_case: self.ignore_case,
         }))
     }
 
-    fn set_separator(&mut self, text: &[u8]) -> Step<()> {
+    /// A value that is a regular expression whatever its length.
+    fn typed(&self, name: &str, text: &[u8]) -> Step<Rc<Regex>> {
+        Regex::compile(text, self.regex_options())
+            .map(Rc::new)
+            .map_err(|error| bad_separator(name, text, &error.what))
+    }
+
+    fn set_separator(&mut self, value: &Value) -> Step<()> {
+        let text = &self.text_of(value)[..];
+        if let Value::Regex(_) = value {
+            let mut regex = self.typed("RS", text)?;
+            if self.ignore_case {
+                let options = Options {
+                    ignore_case: true,
+                    ..self.regex_options()
+                };
+                regex = Regex::compile(text, options).map_or(regex, Rc::new);
+            }
+            self.separator = Rc::new(Separator::Regex(regex));
+            self.paragraph = false;
+            return Ok(());
+        }
         // Beyond gawk's language only the first character counts.
         let text = match self.syntax {
             Syntax::Gawk => text,

@@ -34,17 +34,11 @@ fn run_on(
     sources.add("p.awk", program);
     let sink = Sink::default();
     let setup = Setup {
-        command_line: Vec::new(),
-        argv0: b"awk".to_vec(),
         operands: operands.iter().map(|o| o.as_bytes().to_vec()).collect(),
-        assigns: Vec::new(),
-        field_separator: None,
         environ: vec![(b"HOME".to_vec(), b"/root".to_vec())],
         stdin: Some(Box::new(std::io::Cursor::new(input.as_bytes().to_vec()))),
-        stdout: Box::new(sink.clone()),
-        stdout_is_terminal: false,
-        warn: Box::new(|_| {}),
         durability: Durability::Lazy,
+        ..Setup::new(Box::new(sink.clone()))
     };
     let result = awk::load(sources, &heap, Language::new(Charset::Utf8))
         .and_then(|loaded| awk::run(&loaded, heap, "test.heap", setup));

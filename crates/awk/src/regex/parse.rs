@@ -494,7 +494,10 @@ impl Parser<'_> {
             first = false;
             let item_at = self.at;
             let item = self.bracket_item(open)?;
-            if !self.at_range() {
+            // `s---`: the range is the one from `-` to `-`.
+            let dashes = self.pattern[self.at..].starts_with(b"---");
+            let is_dash = matches!(item, Item::Char(Char::Code(code)) if code == u32::from(b'-'));
+            if !self.at_range() || (dashes && !is_dash) {
                 match item {
                     Item::Char(Char::Code(code)) => ranges.push((code, code)),
                     // A byte that is no character is never one of those a bracket matches.

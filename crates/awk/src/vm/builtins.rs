@@ -226,13 +226,19 @@ impl Vm<'_> {
         Ok(match value {
             Value::Link(link) => match self.linked_array(*link)? {
                 Some(array) => Value::Array(array),
-                None => match link {
-                    Link::Global(n) => self.globals[*n as usize].clone(),
-                    Link::Local(at) => match &self.vals[*at as usize] {
-                        Value::Link(_) => Value::Uninit,
-                        value => value.clone(),
-                    },
-                    Link::Elem(_) => Value::Uninit,
+                None => match *link {
+                    Link::Global(n) => self.globals[n as usize].clone(),
+                    Link::Local(at) => {
+                        let next = self.vals[at as usize].clone();
+                        self.settled(&next)?
+                    }
+                    Link::Elem(at) => {
+                        let (array, key) = self.handed[at as usize].clone();
+                        match self.store.heap_of(array)?.find(array.table, &key)? {
+                            Some(slot) => self.store.get(array, slot)?,
+                            None => Value::Uninit,
+                        }
+                    }
                 },
             },
             value => value.clone(),
@@ -342,9 +348,9 @@ impl Vm<'_> {
     /// `split` with an array for the separators, or called by name.
     fn split_seps(&mut self, args: &[Value]) -> Result<f64> {
         let subject = self.text_argument(args, 0);
-        let (splitter, paragraph) = match args.get(2) {
-            Some(value) => (self.splitter_argument(value)?, false),
-            None => (self.settings.fs.clone(), self.settings.paragraph),
+        let splitter = match args.get(2) {
+            Some(value) => self.splitter_argument(value)?,
+            None => self.settings.fs.clone(),
         };
         let array = self.array_argument("split", 2, args.get(1))?;
         let seps = match args.get(3) {
@@ -359,7 +365,7 @@ impl Vm<'_> {
             let text = if in_record { &subject } else { &unquoted };
             return self.store_parts("split", text, &parts, &between, array, seps);
         }
-        splitter.split_with_seps(charset, &subject, paragraph, &mut parts, &mut between);
+        splitter.split_with_seps(charset, &subject, false, &mut parts, &mut between);
         // The text before the first part, and that behind the last, is there only if it is not empty.
         let last = parts.len();
         for at in [0, last] {

@@ -522,12 +522,6 @@ impl Vm<'_> {
         if self.commit_every > 0 {
             self.count_to_commit()?;
         }
-        if self.code.end_file.is_some() {
-            // ENDFILE rules see the last record, also after an error.
-            self.record.detach();
-        } else {
-            self.record.before_read();
-        }
         let read = match self.read_main()? {
             Read::Failed(error) => self.read_past(error)?,
             read => read,
@@ -593,11 +587,12 @@ impl Vm<'_> {
     }
 
     fn getline_main(&mut self, into_value: bool) -> Result<f64> {
-        if !into_value && self.commit_every > 0 {
+        if into_value {
+            // `$0` stays: it must not live in the buffer that is about to be read on.
+            self.record.detach();
+        } else if self.commit_every > 0 {
             self.count_to_commit()?;
         }
-        // `$0` may stay: it must not live in the buffer that is about to be read on.
-        self.record.detach();
         let range = match self.read_main()? {
             Read::Record(range) => range,
             Read::End => return Ok(0.0),

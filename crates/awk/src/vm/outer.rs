@@ -52,7 +52,8 @@ impl Vm<'_> {
     fn functions(&self) -> Vec<String> {
         let builtins = Builtin::all().filter(|b| self.code.has_builtin(*b));
         let mut names: Vec<String> = builtins
-            .filter(|b| b.origin() != Origin::Perdure)
+            // gawk 5.3 has `intdiv` only as a library.
+            .filter(|b| b.origin() != Origin::Perdure && *b != Builtin::Intdiv)
             .map(|b| b.name().to_string())
             .collect();
         names.extend(self.code.functions.iter().map(|f| f.name.clone()));

@@ -181,7 +181,6 @@ impl Vm<'_> {
         };
         let mark = self.pop_mark();
         let array = self.array(array)?;
-        let paragraph = sep == Sep::Default && self.settings.paragraph;
         self.spans.clear();
         if self.settings.input == Notation::Csv && sep == Sep::Default {
             let subject = self.text.split_off(mark);
@@ -190,7 +189,8 @@ impl Vm<'_> {
             }
         } else {
             let charset = self.settings.charset;
-            splitter.split(charset, &self.text[mark..], paragraph, &mut self.spans);
+            // A newline separates in records of paragraphs, but not here (gawk 5.3).
+            splitter.split(charset, &self.text[mark..], false, &mut self.spans);
         }
         if self.inner_in_use() {
             self.clear(array)?;
