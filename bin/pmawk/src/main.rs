@@ -27,11 +27,17 @@ mod program;
 use args::{Args, Dump, HELP, LintWish};
 use exit::Exit;
 
+/// A line for the user. Standard error may be closed or full: then there is nobody to tell, and the exit status must do.
+fn tell(message: &impl std::fmt::Display) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "pmawk: {message}");
+}
+
 fn main() -> ExitCode {
     let args = match Args::parse(std::env::args_os().skip(1)) {
         Ok(args) => args,
         Err(message) => {
-            eprintln!("pmawk: {message}");
+            tell(&message);
             return Exit::Error.into();
         }
     };
@@ -43,7 +49,7 @@ fn main() -> ExitCode {
             Some(Error::Quit) => Exit::Ok.into(),
             Some(error @ (Error::Syntax(messages) | Error::Misuse(messages))) => {
                 for message in messages {
-                    eprintln!("pmawk: {message}");
+                    tell(&message);
                 }
                 match error {
                     Error::Syntax(_) => Exit::Error.into(),
@@ -52,11 +58,11 @@ fn main() -> ExitCode {
             }
             // The library's messages are whole; only this program's own have a cause behind them.
             Some(error) => {
-                eprintln!("pmawk: {error}");
+                tell(error);
                 Exit::Fatal.into()
             }
             None => {
-                eprintln!("pmawk: {error:#}");
+                tell(&format!("{error:#}"));
                 Exit::Fatal.into()
             }
         },
@@ -102,7 +108,7 @@ fn run(args: Args) -> Result<i32> {
     }
     let loaded = awk::load(sources, &heap, language)?;
     for warning in &loaded.warnings {
-        eprintln!("pmawk: {warning}");
+        tell(&warning);
     }
     for dump in &args.dumps {
         match dump {
@@ -135,7 +141,7 @@ fn run(args: Args) -> Result<i32> {
                 .try_clone_to_owned()
                 .context("standard output")?,
         )),
-        warn: Box::new(|message| eprintln!("pmawk: {message}")),
+        warn: Box::new(|message| tell(&message)),
         durability: if args.lazy {
             Durability::Lazy
         } else {
@@ -270,7 +276,9 @@ fn open_heap(args: &Args) -> Result<(Heap, String)> {
     let name = path.display().to_string();
     let shown = name.clone();
     options.on_wait = Some(Box::new(move || {
-        eprintln!("pmawk: heap \"{shown}\": another process is writing; waiting for it");
+        tell(&format!(
+            "heap \"{shown}\": another process is writing; waiting for it"
+        ));
     }));
     let heap = Heap::open(&path, options).map_err(Error::from)?;
     Ok((heap, name))

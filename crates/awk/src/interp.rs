@@ -245,6 +245,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     if let Some(stdin) = setup.stdin {
         streams.set_stdin(stdin);
     }
+    streams.tune(&setup.environ);
     let mut argv = vec![setup.argv0];
     argv.extend(setup.operands);
     let mut settings = Settings::new(loaded.language.charset);
@@ -332,12 +333,12 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     };
     if let (Ok(()), Some(mut out)) = (&result, setup.dump_variables) {
         // An output that failed says so below.
-        let _ = vm.streams.flush_outputs();
+        vm.streams.flush_outputs();
         vm.dump_variables(&mut out)
             .map_err(|fatal| Error::Run(fatal.to_string()))?;
     }
     if let Some(mut out) = setup.profile {
-        let _ = vm.streams.flush_outputs();
+        vm.streams.flush_outputs();
         let text = format!(
             "\t# awk profile, created {}\n\n{}",
             vm.date_text(),
@@ -351,9 +352,8 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         })?;
     }
     // What was printed before an error is still printed.
-    let closed = vm.streams.close_all();
+    let closed = vm.close_streams();
     result?;
-    let closed = closed.map_err(Fatal::from);
     closed.map_err(|fatal| match fatal.reason() {
         Reason::BrokenPipe => Error::BrokenPipe,
         Reason::Message(message) | Reason::Operand(message) => Error::Run(message.clone()),

@@ -187,6 +187,13 @@ impl RecordReader {
         self.read - (self.end - self.start) as u64
     }
 
+    /// Gives up the stream, after an error: what was read and not given out is dropped, and there is no more.
+    pub fn give_up(&mut self) {
+        self.start = self.end;
+        self.terminator = 0..0;
+        self.eof = true;
+    }
+
     #[inline]
     fn give(&mut self, start: usize, end: usize, next: usize) -> Range<usize> {
         self.terminator = end..next;

@@ -1136,7 +1136,7 @@ impl<'p> Vm<'p> {
                 Op::Srand { given } => self.srand(given),
                 Op::Close => self.close()?,
                 Op::CloseSide => self.close_side()?,
-                Op::Fflush { named } => self.fflush(named),
+                Op::Fflush { named } => self.fflush(named)?,
                 Op::System => self.system()?,
                 Op::Getline { from, into_value } => self.getline(from, into_value)?,
 
@@ -1146,7 +1146,9 @@ impl<'p> Vm<'p> {
                     let buffer = out.buffer();
                     self.record.print_to(&self.settings, buffer);
                     buffer.extend_from_slice(&self.settings.ors);
-                    out.settle()?;
+                    if let Err(error) = out.settle() {
+                        self.output_failed(b"/dev/stdout", error)?;
+                    }
                 }
                 Op::Write(to) => self.write(to)?,
                 Op::Print { args } => self.print_values(args),

@@ -541,7 +541,7 @@ impl Vm<'_> {
                 if !args.is_empty() {
                     self.push_text(&text(self, 0));
                 }
-                self.fflush(!args.is_empty());
+                self.fflush(!args.is_empty())?;
                 self.pop_num()
             }
             Builtin::System => {

@@ -13,7 +13,7 @@ use super::{Phase, Vm};
 use crate::code::{Arr, From, NumFn};
 use crate::error::{Fatal, Step as Result, system_reason};
 use crate::records::RecordReader;
-use crate::streams::StreamError;
+use crate::streams::{Manner, StreamError, is_stdin, may_retry, wants_limit};
 use crate::value::Value;
 
 /// What a name on the command line assigns to.
@@ -130,6 +130,16 @@ pub fn assignment(operand: &[u8]) -> Option<(&[u8], &[u8])> {
         .iter()
         .all(is_part)
         .then(|| (name, &operand[equals + 1..]))
+}
+
+/// What a read of the main input gives.
+enum Read {
+    /// A record, as a range of the reader's buffer.
+    Record(std::ops::Range<usize>),
+    /// There is no more.
+    End,
+    /// The current file could not be read; it is still open.
+    Failed(std::io::Error),
 }
 
 impl Vm<'_> {
@@ -250,12 +260,12 @@ impl Vm<'_> {
     }
 
     fn open_operand(&mut self, operand: &[u8]) -> Result<bool> {
-        if self.resume.is_some() && (operand == b"-" || operand == b"/dev/stdin") {
+        if self.resume.is_some() && is_stdin(operand) {
             return Err(Fatal::operand(
                 "--resume: standard input has no position to come back to; give the files themselves",
             ));
         }
-        if operand == b"-" || operand == b"/dev/stdin" {
+        if is_stdin(operand) {
             self.lend_stdin();
         } else {
             match self.streams.open_input(operand) {
@@ -310,7 +320,7 @@ impl Vm<'_> {
 
     /// A reader for an operand; of all its bytes as one record if library `readfile` is told so.
     fn file_reader(&mut self, file: std::fs::File) -> Result<RecordReader> {
-        let mut reader = RecordReader::new(Box::new(file));
+        let mut reader = self.streams.reader(file);
         if self.code.libraries.contains(&Library::Readfile) && self.procinfo(b"readfile")?.is_some()
         {
             reader.take_all();
@@ -349,13 +359,13 @@ impl Vm<'_> {
         if error.is_none() {
             self.begin_inplace()?;
         }
-        let Some(entry) = self.code.begin_file else {
-            return Ok(true);
-        };
         match error {
             Some(error) => self.set_errno(error)?,
             None => self.clear_errno()?,
         }
+        let Some(entry) = self.code.begin_file else {
+            return Ok(true);
+        };
         self.record.detach();
         self.record.set_text(b"", &self.settings)?;
         let wanted = self.call_block(entry, Phase::BeginFile)?;
@@ -421,9 +431,9 @@ impl Vm<'_> {
         Ok(())
     }
 
-    /// The next record of the main input into the reader's buffer; `None` at the end of all input.
+    /// The next record of the main input into the reader's buffer.
     #[inline]
-    fn read_main(&mut self) -> Result<Option<std::ops::Range<usize>>> {
+    fn read_main(&mut self) -> Result<Read> {
         loop {
             if self.input.open
                 && let Some(reader) = &mut self.record.reader
@@ -436,10 +446,16 @@ impl Vm<'_> {
                         }
                         self.settings.nr += 1.0;
                         self.settings.fnr += 1.0;
-                        return Ok(Some(range));
+                        return Ok(Read::Record(range));
                     }
                     Ok(None) => self.end_file()?,
-                    Err(error) => return Err(self.read_error(&error)),
+                    Err(error) if wants_limit(&error) => {
+                        let name = self.settings.get(Special::FILENAME);
+                        let name = self.settings.text_of(&name);
+                        self.tell_limit(&name)?;
+                        continue;
+                    }
+                    Err(error) => return Ok(Read::Failed(error)),
                 }
             }
             if !self.input.segments.is_empty() {
@@ -448,7 +464,7 @@ impl Vm<'_> {
             }
             if self.input.finished || !self.open_next()? {
                 self.input.finished = true;
-                return Ok(None);
+                return Ok(Read::End);
             }
         }
     }
@@ -464,25 +480,70 @@ impl Vm<'_> {
         Fatal::operand(format!("cannot read {shown}: {}", system_reason(error)))
     }
 
+    /// After an error of the main input, for the rules: the end of the run, or, where ENDFILE rules can see ERRNO, the end of
+    /// that file.
+    #[cold]
+    fn read_past(&mut self, mut error: std::io::Error) -> Result<Read> {
+        while self.code.end_file.is_some() {
+            self.note_read_error(error)?;
+            self.end_file()?;
+            error = match self.read_main()? {
+                Read::Failed(error) => error,
+                read => return Ok(read),
+            };
+        }
+        Err(self.read_error(&error))
+    }
+
+    /// ERRNO after a read of the main input that failed.
+    fn note_read_error(&mut self, source: std::io::Error) -> Result<()> {
+        let name = String::new();
+        self.set_errno(&StreamError::Read { name, source })
+    }
+
+    /// Tells the next read of `name` how long it may wait: `PROCINFO[name, "READ_TIMEOUT"]`, in milliseconds.
+    #[cold]
+    fn tell_limit(&mut self, name: &[u8]) -> Result<()> {
+        let limit = self.procinfo_about(name, b"READ_TIMEOUT")?;
+        let limit_ms = limit.map(|value| value.to_num().max(0.0) as u64);
+        self.streams.patience().tell(limit_ms);
+        Ok(())
+    }
+
+    /// What `getline` gives after a failed read of `name`: -2 if the program wants to try again, else -1.
+    fn failed_getline(&mut self, name: &[u8], error: &std::io::Error) -> Result<f64> {
+        let again = may_retry(error) && self.procinfo_about(name, b"RETRY")?.is_some();
+        Ok(if again { -2.0 } else { -1.0 })
+    }
+
     /// The next record as `$0`; false at the end of input.
     #[inline]
     pub(super) fn next_record(&mut self) -> Result<bool> {
         if self.commit_every > 0 {
             self.count_to_commit()?;
         }
-        match self.read_main()? {
-            Some(range) => {
-                self.record.set_read(range, &self.settings)?;
-                if self.code.uses(Special::RT) {
-                    self.note_terminator()?;
-                }
-                if let Some(array) = self.json {
-                    self.load_json(array)?;
-                }
-                Ok(true)
-            }
-            None => Ok(false),
+        let read = match self.read_main()? {
+            Read::Failed(error) => self.read_past(error)?,
+            read => read,
+        };
+        let Read::Record(range) = read else {
+            return Ok(false);
+        };
+        self.take_record(range)?;
+        Ok(true)
+    }
+
+    /// What was read from the main input becomes `$0`.
+    #[inline]
+    fn take_record(&mut self, range: std::ops::Range<usize>) -> Result<()> {
+        self.record.set_read(range, &self.settings)?;
+        if self.code.uses(Special::RT) {
+            self.note_terminator()?;
         }
+        if let Some(array) = self.json {
+            self.load_json(array)?;
+        }
+        Ok(())
     }
 
     /// A record is about to be read: commits if there were enough since the last commit.
@@ -526,14 +587,21 @@ impl Vm<'_> {
     }
 
     fn getline_main(&mut self, into_value: bool) -> Result<f64> {
-        if !into_value {
-            return Ok(if self.next_record()? { 1.0 } else { 0.0 });
+        if into_value {
+            // `$0` stays: it must not live in the buffer that is about to be read on.
+            self.record.detach();
+        } else if self.commit_every > 0 {
+            self.count_to_commit()?;
         }
-        // `$0` stays: it must not live in the buffer that is about to be read on.
-        self.record.detach();
-        let Some(range) = self.read_main()? else {
-            return Ok(0.0);
+        let range = match self.read_main()? {
+            Read::Record(range) => range,
+            Read::End => return Ok(0.0),
+            Read::Failed(error) => return self.main_getline_failed(error),
         };
+        if !into_value {
+            self.take_record(range)?;
+            return Ok(1.0);
+        }
         if let Some(reader) = &self.record.reader {
             self.vals.push(Value::input(&reader.buffer()[range]));
         }
@@ -541,6 +609,21 @@ impl Vm<'_> {
             self.note_terminator()?;
         }
         Ok(1.0)
+    }
+
+    #[cold]
+    fn main_getline_failed(&mut self, error: std::io::Error) -> Result<f64> {
+        let name = self.settings.get(Special::FILENAME);
+        let name = self.settings.text_of(&name);
+        let value = self.failed_getline(&name, &error)?;
+        self.note_read_error(error)?;
+        if value == -1.0
+            && let Some(reader) = &mut self.record.reader
+        {
+            // The next read goes on with the next file.
+            reader.give_up();
+        }
+        Ok(value)
     }
 
     fn getline_other(&mut self, from: From, name: &[u8], into_value: bool) -> Result<f64> {
@@ -558,51 +641,89 @@ impl Vm<'_> {
             return self.read_mirror(into_value);
         }
         let separator = Rc::clone(&self.settings.separator);
-        let lent =
-            self.input.is_stdin && (name == b"-" || name == b"/dev/stdin") && from == From::File;
+        let lent = self.input.is_stdin && is_stdin(name) && from == From::File;
         if lent {
             self.record.detach();
         }
+        let mut manner = Manner::default();
         if matches!(from, From::Command | From::Coprocess) && !self.streams.is_running(name) {
             self.export_environment()?;
+            manner = self.manner(name)?;
         }
-        let reader = match from {
-            From::File if lent => match &mut self.record.reader {
-                Some(reader) => reader,
-                None => return Ok(-1.0),
-            },
-            From::File => match self.streams.input_file(name) {
+        let keeps_terminator = self.code.uses(Special::RT);
+        let reads_folders = self.reads_folders();
+        loop {
+            let reader = self.other_reader(from, lent, name, manner);
+            let reader = match reader {
                 Ok(reader) => reader,
-                Err(StreamError::IsDirectory { .. })
-                    if self.code.libraries.contains(&Library::Readdir) =>
-                {
-                    let made = folder_reader(name);
-                    match made {
+                Err(StreamError::IsDirectory { .. }) if reads_folders => {
+                    match folder_reader(name) {
                         Ok(reader) => self.streams.add_input(name, reader),
-                        Err(error) => return self.no_line(error),
+                        Err(error) => {
+                            self.set_errno(&error)?;
+                            return Ok(-1.0);
+                        }
                     }
                 }
-                Err(error) => return self.no_line(error),
-            },
-            From::Main | From::Command => match self.streams.input_command(name) {
-                Ok(reader) => reader,
-                Err(error) => return self.no_line(error),
-            },
-            From::Coprocess => match self.streams.input_coprocess(name) {
-                Ok(reader) => reader,
-                Err(error) => return self.no_line(error),
-            },
-        };
-        let line = match reader.next(&separator) {
-            Ok(Some(range)) => Value::input(&reader.buffer()[range]),
-            Ok(None) => return Ok(0.0),
-            Err(source) => {
-                let name = String::from_utf8_lossy(name).into_owned();
-                return self.no_line(StreamError::OpenInput { name, source });
+                Err(error @ StreamError::EndClosed { .. }) => return Err(error.into()),
+                Err(error) => {
+                    self.set_errno(&error)?;
+                    return Ok(-1.0);
+                }
+            };
+            match reader.next(&separator) {
+                Ok(range) => {
+                    let line = range.map(|range| Value::input(&reader.buffer()[range]));
+                    let ended_by =
+                        keeps_terminator.then(|| Value::text(reader.terminator(), false));
+                    self.note_failures()?;
+                    return self.take_line(line, ended_by, into_value);
+                }
+                Err(error) if wants_limit(&error) => self.tell_limit(name)?,
+                Err(source) => {
+                    let value = self.failed_getline(name, &source)?;
+                    if value == -1.0
+                        && let Ok(reader) = self.other_reader(from, lent, name, manner)
+                    {
+                        reader.give_up();
+                    }
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    self.set_errno(&StreamError::Read { name, source })?;
+                    return Ok(value);
+                }
             }
+        }
+    }
+
+    /// What `getline` reads from; `lent` if it is standard input while that is the main input.
+    fn other_reader(
+        &mut self,
+        from: From,
+        lent: bool,
+        name: &[u8],
+        manner: Manner,
+    ) -> std::result::Result<&mut RecordReader, StreamError> {
+        match from {
+            From::File => match &mut self.record.reader {
+                Some(reader) if lent => Ok(reader),
+                _ => self.streams.input_file(name),
+            },
+            From::Main | From::Command => self.streams.input_command(name),
+            From::Coprocess => self.streams.input_coprocess(name, manner),
+        }
+    }
+
+    /// What `getline` has read from elsewhere than the main input becomes `$0` or a value.
+    fn take_line(
+        &mut self,
+        line: Option<Value>,
+        ended_by: Option<Value>,
+        into_value: bool,
+    ) -> Result<f64> {
+        let Some(line) = line else {
+            return Ok(0.0);
         };
-        if self.code.uses(Special::RT) {
-            let text = Value::text(reader.terminator(), false);
+        if let Some(text) = ended_by {
             self.settings.set(Special::RT, text)?;
         }
         // NR stays, also for commands: gawk, mawk and the one true awk agree, against POSIX's table.
@@ -664,14 +785,5 @@ impl Vm<'_> {
                 None => self.code.globals[array.0 as usize].clone(),
             },
         }
-    }
-
-    /// `getline` failed: its value, and ERRNO.
-    fn no_line(&mut self, error: StreamError) -> Result<f64> {
-        if matches!(error, StreamError::StdoutClosed) {
-            return Err(Fatal::broken_pipe());
-        }
-        self.set_errno(&error)?;
-        Ok(-1.0)
     }
 }

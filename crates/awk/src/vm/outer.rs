@@ -42,6 +42,8 @@ impl Vm<'_> {
         }
         if self.code.uses(Special::PROCINFO) {
             self.fill_procinfo()?;
+            // The program may set limits of time there, and change them at any time.
+            self.streams.patience().ask();
         }
         Ok(())
     }

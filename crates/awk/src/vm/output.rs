@@ -1,12 +1,16 @@
 //! `print` and `printf`: finished lines to their destinations; closing those, and other commands.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use awk_syntax::Dialect;
 use awk_syntax::names::Special;
 
 use super::Vm;
 use crate::code::{Arr, To};
 use crate::error::{Fatal, Step as Result};
 use crate::settings::Notation;
-use crate::streams::{OutKind, Side};
+use crate::streams::{Failure, Manner, OutKind, Side, StreamError, status_value};
 use crate::value::Value;
 
 impl Vm<'_> {
@@ -15,9 +19,12 @@ impl Vm<'_> {
     pub(super) fn write(&mut self, to: To) -> Result<()> {
         if to == To::Stdout {
             let mark = self.pop_mark();
-            self.streams.stdout().write(&self.text[mark..])?;
+            let written = self.streams.stdout().write(&self.text[mark..]);
             self.text.truncate(mark);
-            return Ok(());
+            return match written {
+                Ok(()) => Ok(()),
+                Err(error) => self.output_failed(b"/dev/stdout", error),
+            };
         }
         self.refuse_in_sandbox("redirection of output")?;
         let name = self.pop_mark();
@@ -36,15 +43,98 @@ impl Vm<'_> {
         if !self.code.libraries.is_empty() && self.write_by_library(kind, line, name) {
             return Ok(());
         }
+        let mut manner = Manner::default();
         if matches!(kind, OutKind::Pipe | OutKind::Coprocess)
             && !self.streams.is_running(&self.text[name..])
         {
             self.export_environment()?;
+            let command = self.text.split_off(name);
+            manner = self.manner(&command)?;
+            self.text.extend_from_slice(&command);
         }
-        let out = self.streams.output(kind, &self.text[name..])?;
-        out.write(&self.text[line..name])?;
+        let written = match self.streams.output(kind, &self.text[name..], manner) {
+            Ok(out) => out.write(&self.text[line..name]),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            let name = self.text.split_off(name);
+            self.output_failed(&name, error)?;
+        }
         self.text.truncate(line);
+        if self.streams.has_failures() {
+            self.note_failures()?;
+        }
         Ok(())
+    }
+
+    /// How a command is to be started, as far as the program says.
+    pub(super) fn manner(&mut self, command: &[u8]) -> Result<Manner> {
+        if !self.code.uses(Special::PROCINFO) {
+            return Ok(Manner::default());
+        }
+        let terminal = self.procinfo_about(command, b"pty")?;
+        Ok(Manner {
+            buffered: self.procinfo(b"BUFFERPIPE")?.is_some()
+                || self.procinfo_about(command, b"BUFFERPIPE")?.is_some(),
+            terminal: terminal.is_some_and(|value| value.truth()),
+        })
+    }
+
+    /// `PROCINFO[name, what]`
+    pub(super) fn procinfo_about(&mut self, name: &[u8], what: &[u8]) -> Result<Option<Value>> {
+        if !self.code.uses(Special::PROCINFO) {
+            return Ok(None);
+        }
+        let key = [name, &self.settings.subsep, what].concat();
+        self.procinfo(&key)
+    }
+
+    /// An output failed: the end of the run, unless PROCINFO has `"NONFATAL"`, for all or for this one; then ERRNO says why.
+    #[cold]
+    pub(super) fn output_failed(&mut self, name: &[u8], error: StreamError) -> Result<()> {
+        // Nobody reads standard output any more: that ends every program, quietly.
+        if matches!(error, StreamError::StdoutClosed) || !self.may_fail(name)? {
+            return Err(error.into());
+        }
+        self.set_errno(&error)
+    }
+
+    fn may_fail(&mut self, name: &[u8]) -> Result<bool> {
+        const NONFATAL: &[u8] = b"NONFATAL";
+        // Standard output has no name of its own in PROCINFO but `-`.
+        let is_stdout = name == b"/dev/stdout";
+        Ok(self.procinfo(NONFATAL)?.is_some()
+            || self.procinfo_about(name, NONFATAL)?.is_some()
+            || is_stdout && self.procinfo_about(b"-", NONFATAL)?.is_some())
+    }
+
+    /// Tells of outputs that failed when they were flushed, see [`Vm::output_failed`]. True if there were some.
+    pub(super) fn note_failures(&mut self) -> Result<bool> {
+        if !self.streams.has_failures() {
+            return Ok(false);
+        }
+        for Failure { name, error } in self.streams.take_failures() {
+            self.output_failed(&name, error)?;
+        }
+        Ok(true)
+    }
+
+    /// Closes all streams at the end of a run.
+    ///
+    /// # Errors
+    /// Output is lost that the program does not say may be.
+    pub fn close_streams(&mut self) -> Result<()> {
+        let mut result = Ok(());
+        for Failure { name, error } in self.streams.close_all() {
+            // A run whose last output is lost is no success, whatever the program says of standard output.
+            let told = if name == b"/dev/stdout" {
+                Err(error.into())
+            } else {
+                self.output_failed(&name, error)
+            };
+            result = result.and(told);
+        }
+        result
     }
 
     /// The values on the stack as one line, with OFS and ORS.
@@ -101,21 +191,7 @@ impl Vm<'_> {
             }
         }
         self.text.truncate(mark);
-        self.nums.push(status);
-        self.note_close(status)
-    }
-
-    /// ERRNO after a `close` that found nothing to close.
-    fn note_close(&mut self, status: f64) -> Result<()> {
-        if status != -1.0 {
-            return Ok(());
-        }
-        let reason = Value::text(b"close of redirection that was never opened", false);
-        self.settings.set(Special::ERRNO, reason)?;
-        if self.settings.lint {
-            self.lint("close: there is no open file, pipe or coprocess of that name")?;
-        }
-        Ok(())
+        self.closed(status)
     }
 
     /// The same for one end, named above it, of a coprocess.
@@ -134,21 +210,49 @@ impl Vm<'_> {
         };
         let status = self.streams.close_side(&self.text[name..side], end);
         self.text.truncate(name);
+        self.closed(status)
+    }
+
+    /// What `close` gives; ERRNO if it found nothing to close.
+    fn closed(&mut self, status: f64) -> Result<()> {
+        self.note_failures()?;
+        if status == -1.0 {
+            let reason = Value::text(b"close of redirection that was never opened", false);
+            self.settings.set(Special::ERRNO, reason)?;
+            if self.settings.lint {
+                self.lint("close: there is no open file, pipe or coprocess of that name")?;
+            }
+        } else if self.code.dialect == Dialect::Posix {
+            // gawk's `--posix`: 0 however the command ended.
+            self.nums.push(0.0);
+            return Ok(());
+        }
         self.nums.push(status);
-        self.note_close(status)
+        Ok(())
     }
 
     /// `fflush`, of the output named on top of the text buffer or of all.
-    pub(super) fn fflush(&mut self, named: bool) {
-        let status = if named {
+    pub(super) fn fflush(&mut self, named: bool) -> Result<()> {
+        let mut name = Vec::new();
+        if named {
             let mark = self.pop_mark();
-            let status = self.streams.flush(Some(&self.text[mark..]));
-            self.text.truncate(mark);
-            status
+            name = self.text.split_off(mark);
+        }
+        let mut is_open = true;
+        if name.is_empty() {
+            self.streams.flush_outputs();
         } else {
-            self.streams.flush(None)
-        };
-        self.nums.push(status as f64);
+            is_open = self.streams.flush(&name) > 0;
+        }
+        let failed = self.note_failures()?;
+        if !is_open && self.settings.lint {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            self.lint(&format!(
+                "fflush: {name:?} is no output that is open: nothing is flushed"
+            ))?;
+        }
+        self.nums.push(if is_open && !failed { 0.0 } else { -1.0 });
+        Ok(())
     }
 
     /// `system` of the command on top of the text buffer.
@@ -157,8 +261,18 @@ impl Vm<'_> {
         self.export_environment()?;
         let mark = self.pop_mark();
         let command = self.text.split_off(mark);
+        // Before the command runs: it may build on what is lost.
+        self.streams.flush_outputs();
+        self.note_failures()?;
         let status = self.streams.system(&command);
-        self.nums.push(status);
+        let raw = |status: ExitStatus| f64::from(status.into_raw());
+        self.nums.push(match (self.code.dialect, status) {
+            (_, None) => -1.0,
+            // As the system calls it, and as the AWK of 1988 divides that (gawk manual, "Input/Output Functions").
+            (Dialect::Posix, Some(status)) => raw(status),
+            (Dialect::Traditional, Some(status)) => raw(status) / 256.0,
+            (Dialect::Gawk, Some(status)) => status_value(status),
+        });
         Ok(())
     }
 

@@ -27,7 +27,8 @@ impl Vm<'_> {
         if !self.store.main.is_persistent() || self.store.main.is_snapshot() {
             return Ok(false);
         }
-        self.streams.flush_outputs()?;
+        self.streams.flush_outputs();
+        self.note_failures()?;
         if !self.inner_in_use() {
             self.store.bury()?;
         }

@@ -13,7 +13,8 @@ use crate::value::Value;
 impl Vm<'_> {
     /// `fork()`: 0 in the child, the child's number in the parent, -1 with ERRNO.
     pub(super) fn fork(&mut self) -> Result<Value> {
-        self.streams.flush_outputs()?;
+        self.streams.flush_outputs();
+        self.note_failures()?;
         match self.store.main.fork() {
             Ok(Forked::Parent(pid)) => Ok(Value::Num(f64::from(pid))),
             Ok(Forked::Child) => {
