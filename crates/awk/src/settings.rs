@@ -308,6 +308,7 @@ impl Settings {
         // Beyond gawk's language only the first character counts.
         let text = match self.syntax {
             Syntax::Gawk => text,
+            _ if text.is_empty() => text,
             _ => &text[..text.len().min(crate::text::next_char(self.charset, text).1)],
         };
         let separator = Separator::from_rs(text, self.charset, self.ignore_case)

@@ -574,7 +574,9 @@ impl Store {
             return Ok(());
         }
         for (at, (value, before)) in values.iter().zip(&self.initial).enumerate() {
-            let unset = matches!(value, Value::Uninit) && matches!(before, Value::Uninit);
+            // To be looked at makes no variable.
+            let is_nothing = |v: &Value| matches!(v, Value::Uninit | Value::Unassigned);
+            let unset = is_nothing(value) && is_nothing(before);
             let kept_out = self.kept_out.contains(&(at as u32));
             if unset || kept_out || value.same(before) || self.arrays[at].is_some() {
                 continue;
