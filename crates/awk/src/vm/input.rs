@@ -379,7 +379,7 @@ impl Vm<'_> {
 
     /// Closes the current file and runs the ENDFILE rules.
     fn end_file(&mut self) -> Result<()> {
-        self.close_current();
+        self.close_current()?;
         if let Some(entry) = self.code.end_file {
             self.call_block(entry, Phase::EndFile)?;
         }
@@ -409,10 +409,10 @@ impl Vm<'_> {
         self.settings.fnr = 0.0;
     }
 
-    fn close_current(&mut self) {
+    fn close_current(&mut self) -> Result<()> {
         self.record.detach();
         if self.resume.is_some() {
-            self.note_position(true);
+            self.note_position(true)?;
         }
         if let Some(reader) = self.record.reader.take()
             && self.input.is_stdin
@@ -421,6 +421,7 @@ impl Vm<'_> {
         }
         self.input.open = false;
         self.input.is_stdin = false;
+        Ok(())
     }
 
     pub(super) fn skip_file(&mut self) -> Result<()> {

@@ -12,7 +12,8 @@
 //! | is another one and the old one is nowhere | the new one, with a warning |
 //!
 //! Invariants: a position is the end of a record that was processed, and is in the heap exactly if what was made of the record
-//! is; a record without its terminator, which somebody may still be writing, is left for the next run unless the file was
+//! is; a file that is truncated and written again while it is read ends the run, which has then read nothing (its rest may have been
+//! taken for what came before); a record without its terminator, which somebody may still be writing, is left for the next run unless the file was
 //! rotated away.
 
 use std::collections::HashMap;
@@ -44,21 +45,25 @@ const FORGET_SECONDS: f64 = 400.0 * 86_400.0;
 type Identity = (u64, u64);
 
 /// Length and hash of some bytes of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sample {
     len: u64,
     hash: u64,
 }
 
 impl Sample {
+    fn of(bytes: &[u8]) -> Sample {
+        Sample {
+            len: bytes.len() as u64,
+            hash: xxh3_64(bytes),
+        }
+    }
+
     /// Of `len` bytes from `at` on; `None` if they are not there.
     fn take(file: &File, at: u64, len: u64) -> Option<Sample> {
         let mut bytes = vec![0; len as usize];
         file.read_exact_at(&mut bytes, at).ok()?;
-        Some(Sample {
-            len,
-            hash: xxh3_64(&bytes),
-        })
+        Some(Sample::of(&bytes))
     }
 }
 
@@ -129,6 +134,8 @@ pub(super) struct Segment {
     pub(super) file: File,
     identity: Identity,
     path: Vec<u8>,
+    /// The bytes at its head, as they were when they were first seen.
+    head: Vec<u8>,
     /// Where it begins.
     offset: u64,
     pub(super) fnr: f64,
@@ -337,7 +344,39 @@ impl Resume {
     }
 }
 
+/// Up to `len` bytes from the beginning of a file.
+fn head_bytes(file: &File, len: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len as usize];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], filled as u64) {
+            Ok(n) if n > 0 => filled += n,
+            _ => break,
+        }
+    }
+    bytes.truncate(filled);
+    bytes
+}
+
 impl Segment {
+    /// The samples for a position; `None` if what was read may not have been what was there at the beginning.
+    fn samples(&mut self, offset: u64) -> Option<(Sample, Sample)> {
+        let len = SAMPLE_BYTES.min(offset);
+        let now = head_bytes(&self.file, SAMPLE_BYTES);
+        let known = self.head.len().min(now.len());
+        let same = self.head[..known] == now[..known] && now.len() >= self.head.len();
+        if same {
+            self.head = now;
+            let head = &self.head[..self.head.len().min(len as usize)];
+            let tail = Sample::take(&self.file, offset - len, len);
+            return Some((Sample::of(head), tail.unwrap_or(Sample::of(b""))));
+        }
+        // It was truncated. Nothing was read since if it ends before the position.
+        let shorter = self.file.metadata().is_ok_and(|meta| meta.len() < offset);
+        let head = &self.head[..self.head.len().min(len as usize)];
+        shorter.then(|| (Sample::of(head), Sample::of(b"")))
+    }
+
     fn new(
         mut file: File,
         identity: Identity,
@@ -347,6 +386,7 @@ impl Segment {
     ) -> std::io::Result<Segment> {
         file.seek(SeekFrom::Start(position.offset))?;
         Ok(Segment {
+            head: head_bytes(&file, SAMPLE_BYTES),
             file,
             identity,
             path,
@@ -361,8 +401,8 @@ impl Segment {
         let start = Position {
             offset: 0,
             fnr: 0.0,
-            head: Sample::default(),
-            tail: Sample::default(),
+            head: Sample::of(b""),
+            tail: Sample::of(b""),
             used: 0.0,
             path: Vec::new(),
         };
@@ -437,22 +477,31 @@ impl Vm<'_> {
     }
 
     /// Notes how far the current stretch has been read; `ends`: it is over.
-    pub(super) fn note_position(&mut self, ends: bool) {
+    ///
+    /// # Errors
+    /// The file was truncated and written again meanwhile.
+    pub(super) fn note_position(&mut self, ends: bool) -> Result<()> {
         let fnr = self.settings.fnr;
         let consumed = self.record.reader.as_ref().map_or(0, |r| r.consumed());
         let Some(resume) = &mut self.resume else {
-            return;
+            return Ok(());
         };
-        let Some(segment) = &resume.current else {
-            return;
+        let Some(segment) = &mut resume.current else {
+            return Ok(());
         };
         let offset = segment.stopped_at.unwrap_or(segment.offset + consumed);
-        let len = SAMPLE_BYTES.min(offset);
+        let Some((head, tail)) = segment.samples(offset) else {
+            return Err(Fatal::operand(format!(
+                "--resume: {:?} was truncated and written again while it was read: nothing since the last commit is counted; \
+                 run the job again",
+                String::from_utf8_lossy(&segment.path)
+            )));
+        };
         let position = Position {
             offset,
             fnr,
-            head: Sample::take(&segment.file, 0, len).unwrap_or_default(),
-            tail: Sample::take(&segment.file, offset - len, len).unwrap_or_default(),
+            head,
+            tail,
             used: now(),
             path: segment.path.clone(),
         };
@@ -464,11 +513,12 @@ impl Vm<'_> {
         if ends {
             resume.current = None;
         }
+        Ok(())
     }
 
     /// Puts the positions into the heap, for the commit that follows.
     pub(super) fn save_positions(&mut self) -> Result<()> {
-        self.note_position(false);
+        self.note_position(false)?;
         let Some(resume) = &mut self.resume else {
             return Ok(());
         };

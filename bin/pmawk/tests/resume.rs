@@ -1,0 +1,172 @@
+//! `--resume` under fire: a log that grows, is rotated and truncated, read by runs that are killed at random moments. In the end
+//! every line has been counted exactly once.
+//!
+//! * `PERDURE_KILLS=500` sets the number of runs that may be killed (40).
+//! * `PERDURE_TEST_SEED` repeats the writer's choices; the moments of the kills are the clock's.
+#![allow(clippy::print_stdout)] // seeds and tallies are for people
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use testkit::rng::Rng;
+
+/// Every line has a number of its own; `end` is printed when nothing is left to do but the commit.
+const PROGRAM: &str = "{ seen[$1]++; lines++ } END { printf \"end\" }";
+const CHECK: &str = "BEGIN { for (k in seen) if (seen[k] != 1) print \"line\", k, \"counted\", seen[k]; print lines + 0 }";
+
+fn runs() -> u64 {
+    let given = std::env::var("PERDURE_KILLS").ok();
+    given.map_or(40, |text| text.parse().expect("PERDURE_KILLS is a number"))
+}
+
+struct Log {
+    folder: PathBuf,
+    file: File,
+    written: u64,
+    rotations: u64,
+    /// The end of a line that is only half written.
+    owed: String,
+}
+
+impl Log {
+    fn new(folder: &Path) -> Log {
+        Log {
+            folder: folder.to_path_buf(),
+            file: append(&folder.join("log")),
+            written: 0,
+            rotations: 0,
+            owed: String::new(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    fn write(&mut self, rng: &mut Rng) {
+        let mut text = std::mem::take(&mut self.owed);
+        for _ in 0..rng.below(2000) {
+            self.written += 1;
+            text.push_str(&format!(
+                "{} GET /page/{} 200\n",
+                self.written,
+                rng.below(500)
+            ));
+        }
+        // Every other time the last line comes in two pieces.
+        if rng.chance(2) && text.len() > 10 {
+            let cut = text.len() - 1 - rng.below(8) as usize;
+            self.owed = text.split_off(cut);
+        }
+        self.file
+            .write_all(text.as_bytes())
+            .expect("the log takes lines");
+    }
+
+    fn finish_line(&mut self) {
+        let owed = std::mem::take(&mut self.owed);
+        self.file
+            .write_all(owed.as_bytes())
+            .expect("the log takes a line's end");
+    }
+
+    fn rotate(&mut self, rng: &mut Rng) {
+        self.rotations += 1;
+        if rng.chance(2) {
+            for n in (1..6).rev() {
+                let _ = fs::rename(
+                    self.folder.join(format!("log.{n}")),
+                    self.folder.join(format!("log.{}", n + 1)),
+                );
+            }
+            // The writer goes on in the old file for a moment, as real ones do.
+            fs::rename(self.path(), self.folder.join("log.1")).expect("renamed");
+            self.finish_line();
+            self.file = append(&self.path());
+        } else {
+            self.finish_line();
+            let copy = self
+                .folder
+                .join(format!("log-{}", 20_260_000 + self.rotations));
+            fs::copy(self.path(), copy).expect("copied");
+            self.file.set_len(0).expect("truncated");
+        }
+    }
+}
+
+fn append(path: &Path) -> File {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .expect("a log")
+}
+
+fn pmawk(folder: &Path, program: &str, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pmawk"));
+    command
+        .arg(format!("--persist={}", folder.join("h").display()))
+        .args(options)
+        .arg(program);
+    command
+}
+
+fn checked(output: Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.is_empty(), "{errors}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn every_line_is_counted_exactly_once() {
+    let seed = Rng::seed_from_env();
+    println!("PERDURE_TEST_SEED={seed}");
+    let mut rng = Rng::new(seed);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut log = Log::new(folder.path());
+    let (mut killed, mut again) = (0, 0);
+    for run in 0..runs() {
+        log.write(&mut rng);
+        // At most one rotation between two runs that end well: older files may be gone by then, as in life.
+        if run % 4 == 1 {
+            log.rotate(&mut rng);
+            log.write(&mut rng);
+        }
+        let every = ["--commit-every=100", "--commit-every=1000", "--lazy"][rng.below(3) as usize];
+        let mut child = pmawk(folder.path(), PROGRAM, &["--resume", every])
+            .arg(log.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("started");
+        if rng.chance(3) {
+            // Meanwhile the log grows.
+            log.write(&mut rng);
+        }
+        if run % 4 != 3 {
+            std::thread::sleep(Duration::from_micros(rng.below(9000)));
+            if child.kill().is_ok() {
+                killed += 1;
+            }
+            child.wait().expect("waited for");
+        } else if !child.wait().expect("waited for").success() {
+            again += 1;
+        }
+    }
+    log.finish_line();
+    let path = log.path();
+    for _ in 0..2 {
+        let mut last = pmawk(folder.path(), PROGRAM, &["--resume"]);
+        assert_eq!(checked(last.arg(&path).output().expect("run")), "end");
+    }
+    let told = checked(pmawk(folder.path(), CHECK, &[]).output().expect("run"));
+    println!(
+        "{} lines, {} rotations, {killed} kills, {again} runs to be done again",
+        log.written, log.rotations
+    );
+    assert_eq!(told, format!("{}\n", log.written));
+}
