@@ -203,6 +203,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     };
     language.include_path = path;
     language.non_decimal = args.non_decimal;
+    language.exact = args.bignum;
     Ok(language)
 }
 

@@ -17,6 +17,7 @@ use crate::regex::{Options, Regex};
 use crate::value::Value;
 
 mod builtins;
+mod exact;
 mod expressions;
 mod facts;
 mod lvalues;
@@ -24,17 +25,20 @@ mod statements;
 
 /// Compiles a program. Errors (a malformed regular expression) go to `diagnostics`; the code is then not to be run.
 ///
-/// With `marked` the code says when it comes by the places that a profile counts and a debugger stops at.
+/// With `marked` the code says when it comes by the places that a profile counts and a debugger stops at; with `exact` its
+/// arithmetic is that of [`crate::exact`].
 pub fn compile(
     program: &Resolved,
     options: Options,
     marked: bool,
+    exact: bool,
     diagnostics: &mut Diagnostics,
 ) -> Code {
     let mut c = Compiler {
         program,
         options,
         marked,
+        exact,
         diagnostics,
         code: Code::default(),
         labels: Vec::new(),
@@ -73,6 +77,8 @@ struct Compiler<'a> {
     program: &'a Resolved,
     options: Options,
     marked: bool,
+    /// Arithmetic is that of exact numbers (`--bignum`).
+    exact: bool,
     diagnostics: &'a mut Diagnostics,
     code: Code,
     labels: Vec<u32>,
@@ -132,6 +138,7 @@ impl<'a> Compiler<'a> {
                 | Op::JumpRange { to, .. }
                 | Op::JumpNone { to }
                 | Op::JumpCase { to, .. }
+                | Op::ExactCase { to, .. }
                 | Op::FindArray { to, .. }
                 | Op::ForNext { end: to }
                 | Op::NextRecord { end: to } => *to = self.labels[*to as usize],
@@ -208,6 +215,7 @@ impl<'a> Compiler<'a> {
         self.code.begin_file = self.block(|pattern| matches!(pattern, Pattern::BeginFile));
         self.code.end_file = self.block(|pattern| matches!(pattern, Pattern::EndFile));
         self.code.dialect = program.dialect;
+        self.code.exact = self.exact;
         self.code.libraries = program.libraries.clone();
         for (number, f) in program.functions.iter().enumerate() {
             self.inside = Some(number as u32);

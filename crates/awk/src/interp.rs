@@ -42,6 +42,8 @@ pub struct Language {
     pub lint_is_fatal: bool,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.
     pub non_decimal: bool,
+    /// Numbers have any size and precision (`--bignum`).
+    pub exact: bool,
 }
 
 impl Language {
@@ -55,6 +57,7 @@ impl Language {
             marked: false,
             lint_is_fatal: false,
             non_decimal: false,
+            exact: false,
         }
     }
 }
@@ -94,7 +97,13 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
         syntax: language.syntax,
         ignore_case: false,
     };
-    let code = compile(&resolved, options, language.marked, &mut diagnostics);
+    let code = compile(
+        &resolved,
+        options,
+        language.marked,
+        language.exact,
+        &mut diagnostics,
+    );
     if diagnostics.has_errors() {
         return Err(refusal(&diagnostics, &resolved.sources));
     }
@@ -191,6 +200,7 @@ pub struct Setup {
 /// What ended the run early; nothing is committed then.
 pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result<i32, Error> {
     let durability = setup.durability;
+    crate::exact::set_rules(loaded.language.exact.then(Default::default));
     let (store, globals) = Store::open(heap, heap_name, &loaded.resolved)?;
     let mut streams = Streams::new(setup.stdout, setup.stdout_is_terminal);
     if let Some(stdin) = setup.stdin {

@@ -29,6 +29,7 @@ mod arrays;
 mod builtins;
 mod calls;
 mod dump;
+mod exact;
 mod input;
 mod outer;
 mod output;
@@ -142,6 +143,10 @@ pub struct Vm<'p> {
     translations: timing::Translations,
     random: u64,
     seed: f64,
+    /// The seed, where a double does not hold it.
+    exact_seed: Option<Value>,
+    /// The program's exact literals.
+    literals: Vec<Value>,
     spans: Vec<(u32, u32)>,
     scratch: Vec<u8>,
 }
@@ -208,6 +213,8 @@ impl<'p> Vm<'p> {
             translations: Default::default(),
             random: strings::seeded(0.0),
             seed: 0.0,
+            exact_seed: None,
+            literals: Vec::new(),
             spans: Vec::new(),
             scratch: Vec::new(),
         }
@@ -260,6 +267,7 @@ impl<'p> Vm<'p> {
     /// Whatever ends an AWK program early; `position` tells the instruction.
     pub fn run(&mut self) -> Result<()> {
         self.ip = 0;
+        self.read_literals();
         loop {
             match self.execute() {
                 // `exit` in the middle of an instruction: the END rules follow, as behind any other.
@@ -389,6 +397,54 @@ impl<'p> Vm<'p> {
                     let top = self.pop_num();
                     self.nums.pop();
                     self.nums.push(top);
+                }
+
+                // ---- exact numbers ----
+                Op::ExactConst(n) => self.vals.push(self.literals[n as usize].clone()),
+                Op::ExactArith(op) => {
+                    let b = self.pop_val();
+                    let a = self.pop_val();
+                    self.vals.push(exact::binary(op, &a, &b)?);
+                }
+                Op::ExactNeg => {
+                    let n = self.pop_val();
+                    self.vals.push(exact::unary(&n, true));
+                }
+                Op::ExactPlus => {
+                    let n = self.pop_val();
+                    self.vals.push(exact::unary(&n, false));
+                }
+                Op::ExactSwapped(op) => {
+                    let a = self.pop_val();
+                    let b = self.pop_val();
+                    self.vals.push(exact::binary(op, &a, &b)?);
+                }
+                Op::ExactUnder(op) => {
+                    let a = self.pop_val();
+                    let key = self.pop_val();
+                    let b = self.pop_val();
+                    self.vals.push(key);
+                    self.vals.push(exact::binary(op, &a, &b)?);
+                }
+                Op::ExactStep { down, old } => {
+                    let n = self.pop_val();
+                    let new = exact::step(&n, down)?;
+                    if old {
+                        self.vals.push(exact::number(&n));
+                    }
+                    self.vals.push(new);
+                }
+                Op::ExactStepUnder { down } => {
+                    let n = self.pop_val();
+                    let key = self.pop_val();
+                    self.vals.push(exact::number(&n));
+                    self.vals.push(key);
+                    self.vals.push(exact::step(&n, down)?);
+                }
+                Op::ValFieldPeek => {
+                    let at = field_number(self.nums.last().copied().unwrap_or(0.0))?;
+                    let v = self.field(at);
+                    self.vals.push(v);
                 }
 
                 // ---- values ----
@@ -962,6 +1018,18 @@ impl<'p> Vm<'p> {
                 }
                 Op::JumpCase { value, to } => {
                     if self.is_case(&code.consts[value as usize])? {
+                        self.vals.pop();
+                        self.ip = to as usize;
+                    }
+                }
+                Op::ExactCase { label, to } => {
+                    let literal = &self.literals[label.literal as usize];
+                    let value = if label.minus {
+                        exact::unary(literal, true)
+                    } else {
+                        literal.clone()
+                    };
+                    if self.is_case(&value)? {
                         self.vals.pop();
                         self.ip = to as usize;
                     }

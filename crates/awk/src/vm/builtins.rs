@@ -161,6 +161,11 @@ impl Vm<'_> {
     pub(super) fn builtin(&mut self, which: Builtin, args: Vec<Value>) -> Result<Value> {
         let name = which.name();
         let args = args.as_slice();
+        if self.code.exact
+            && let Some(value) = self.exact_builtin(which, args)?
+        {
+            return Ok(value);
+        }
         Ok(Value::Num(match which {
             Builtin::And | Builtin::Or | Builtin::Xor => {
                 if args.len() < 2 {
@@ -430,6 +435,11 @@ impl Vm<'_> {
 
     /// Any function of the language, also those with instructions of their own, for calls by name.
     pub(super) fn any_builtin(&mut self, which: Builtin, args: Vec<Value>) -> Result<Value> {
+        if self.code.exact
+            && let Some(value) = self.exact_builtin(which, &args)?
+        {
+            return Ok(value);
+        }
         let text = |vm: &Self, at: usize| vm.text_argument(&args, at);
         let num = |at: usize| args.get(at).map_or(0.0, Value::to_num);
         Ok(Value::Num(match which {
@@ -554,11 +564,11 @@ impl Vm<'_> {
 }
 
 /// What `typeof` says.
-fn kind(value: &Value) -> &'static str {
+pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Uninit | Value::Link(_) => "untyped",
         Value::Unassigned => "unassigned",
-        Value::Num(_) => "number",
+        Value::Num(_) | Value::Exact(_) => "number",
         Value::Bool(_) => "number|bool",
         Value::Regex(_) => "regexp",
         Value::Array(_) => "array",
