@@ -9,6 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use awk::settings::Notation;
+
 pub use help::HELP;
 
 mod help;
@@ -49,15 +51,6 @@ pub enum LintWish {
     NoExtensions,
 }
 
-/// Tables of values whose fields are quoted where they need it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Separated {
-    /// Commas, RFC 4180.
-    Csv,
-    /// Tabs, with `\t`, `\n` and `\\` escaped.
-    Tsv,
-}
-
 /// The command line, read.
 #[derive(Debug, Default)]
 pub struct Args {
@@ -86,15 +79,16 @@ pub struct Args {
     pub copyright: bool,
     pub version: bool,
     pub help: bool,
-    pub input: Option<Separated>,
-    pub output: Option<Separated>,
+    pub input: Notation,
+    pub output: Notation,
     pub json_lines: Option<Vec<u8>>,
     pub persist: Option<PathBuf>,
     pub snapshot: bool,
     pub lazy: bool,
     pub trust: bool,
     pub commit_every: Option<u64>,
-    pub resume: bool,
+    /// The job's name.
+    pub resume: Option<Vec<u8>>,
     pub lock_timeout: Option<Duration>,
     pub dumps: Vec<Dump>,
 }
@@ -154,7 +148,7 @@ const OPTIONS: [Row; 43] = {
         (0, "lazy", No),
         (0, "trust", No),
         (0, "commit-every", Required),
-        (0, "resume", No),
+        (0, "resume", Optional),
         (0, "lock-timeout", Required),
         (0, "dump", Required),
     ]
@@ -331,8 +325,8 @@ impl Args {
             "use-lc-numeric" => {}
             // There is nothing to choose: programs are always compiled the same way.
             "optimize" | "no-optimize" => {}
-            "csv" => self.separated(Separated::Csv, value)?,
-            "tsv" => self.separated(Separated::Tsv, value)?,
+            "csv" => self.separated(Notation::Csv, value)?,
+            "tsv" => self.separated(Notation::Tsv, value)?,
             "json-lines" => {
                 self.json_lines = Some(value.map_or_else(|| b"J".to_vec(), OsString::into_vec));
             }
@@ -340,7 +334,9 @@ impl Args {
             "snapshot" => self.snapshot = true,
             "lazy" => self.lazy = true,
             "trust" => self.trust = true,
-            "resume" => self.resume = true,
+            "resume" => {
+                self.resume = Some(value.map_or_else(|| b"main".to_vec(), OsString::into_vec));
+            }
             "commit-every" => {
                 let number = given.to_str().and_then(|t| t.parse().ok());
                 let number = number.filter(|n| *n > 0).ok_or_else(|| {
@@ -375,15 +371,15 @@ impl Args {
     }
 
     /// `--csv`, `--csv=in`, `--csv=out`, `--csv=both`, and the same for tabs.
-    fn separated(&mut self, kind: Separated, value: Option<OsString>) -> Result<(), String> {
-        let name = if kind == Separated::Csv { "csv" } else { "tsv" };
+    fn separated(&mut self, kind: Notation, value: Option<OsString>) -> Result<(), String> {
+        let name = if kind == Notation::Csv { "csv" } else { "tsv" };
         let what = value.unwrap_or_else(|| "in".into());
         match what.to_str() {
-            Some("in") => self.input = Some(kind),
-            Some("out") => self.output = Some(kind),
+            Some("in") => self.input = kind,
+            Some("out") => self.output = kind,
             Some("both") => {
-                self.input = Some(kind);
-                self.output = Some(kind);
+                self.input = kind;
+                self.output = kind;
             }
             _ => {
                 return Err(format!(
@@ -428,7 +424,7 @@ mod tests {
     fn short_options_cluster_and_long_ones_may_be_abbreviated() {
         let args = parse(&["-bkSF", ":", "--trad", "--lint=no-ext", "x"]).unwrap();
         assert!(args.bytes && args.sandbox && args.traditional);
-        assert_eq!(args.input, Some(Separated::Csv));
+        assert_eq!(args.input, Notation::Csv);
         assert_eq!(args.lint, LintWish::NoExtensions);
         assert!(parse(&["--s", "x"]).unwrap_err().contains("ambiguous"));
         assert!(parse(&["--posix=1", "x"]).unwrap_err().contains("no value"));

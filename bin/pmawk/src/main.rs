@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use awk::regex::Syntax;
+use awk::settings::Notation;
 use awk::text::Charset;
 use awk::{Error, Language, Setup};
 use awk_syntax::Dialect;
@@ -23,7 +24,7 @@ mod args;
 mod exit;
 mod program;
 
-use args::{Args, Dump, HELP, LintWish, Separated};
+use args::{Args, Dump, HELP, LintWish};
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -93,6 +94,11 @@ fn run(args: Args) -> Result<i32> {
         return Ok(Exit::Ok as i32);
     }
     let (heap, heap_name) = open_heap(&args)?;
+    if !heap.is_persistent() && (args.resume.is_some() || args.commit_every.is_some()) {
+        anyhow::bail!(
+            "--resume and --commit-every need a heap: give --persist=FILE or set PMAWK_HEAP"
+        );
+    }
     let loaded = awk::load(sources, &heap, language)?;
     for warning in &loaded.warnings {
         eprintln!("pmawk: {warning}");
@@ -133,9 +139,22 @@ fn run(args: Args) -> Result<i32> {
         } else {
             Durability::Durable
         },
-        csv: args.input == Some(Separated::Csv),
+        input: args.input,
+        output: args.output,
+        json: args.json_lines,
         sandbox: args.sandbox,
+        commit_every: args.commit_every.unwrap_or(0),
+        resume: args.resume,
         no_assignments: args.no_assignments,
+        profile: match &args.profile {
+            Some(file) => Some(program::create(file)?),
+            None => None,
+        },
+        trace: if args.trace {
+            Some(Box::new(std::io::stderr()))
+        } else {
+            None
+        },
         dump_variables: match &args.dump_variables {
             Some(file) => Some(program::create(file)?),
             None => None,
@@ -178,6 +197,9 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     } else {
         charset()
     };
+    if args.input == Notation::Csv && dialect == Dialect::Posix {
+        anyhow::bail!("options --csv and --posix contradict each other: POSIX AWK has no CSV");
+    }
     let mut language = Language::new(charset);
     language.syntax = match dialect {
         Dialect::Gawk => Syntax::Gawk,
@@ -201,9 +223,11 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         sandbox: args.sandbox,
         libraries,
     };
+    language.wish.marked = args.profile.is_some() || args.trace;
+    language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;
-    language.exact = args.bignum;
+    language.wish.exact = args.bignum;
     Ok(language)
 }
 

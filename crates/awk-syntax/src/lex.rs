@@ -44,6 +44,11 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at + ahead).copied()
     }
 
+    /// The text of a span of this source.
+    pub fn slice(&self, span: Span) -> &'a [u8] {
+        &self.text[span.start as usize..span.end as usize]
+    }
+
     fn span_from(&self, start: usize) -> Span {
         Span {
             source: self.source,

@@ -151,15 +151,6 @@ pub enum Sep {
     Dynamic,
 }
 
-/// A `case` whose label is an exact number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ExactLabel {
-    /// A literal's number.
-    pub literal: u32,
-    /// Written with a minus.
-    pub minus: bool,
-}
-
 /// A number in the program text that no double holds.
 #[derive(Clone, Debug)]
 pub struct Literal {
@@ -167,6 +158,8 @@ pub struct Literal {
     pub text: Vec<u8>,
     /// The double nearest to it.
     pub near: f64,
+    /// With a minus before it.
+    pub minus: bool,
 }
 
 /// Where a line of output goes; the name is the top string of the text buffer (but for standard output).
@@ -323,7 +316,7 @@ pub enum Op {
 
     // -- switch: jumps if the value on top, which stays, is that of the case
     JumpCase { value: u32, to: u32 },
-    ExactCase { label: ExactLabel, to: u32 },
+    ExactCase { literal: u32, to: u32 },
 
     // -- matching, arrays
     MatchRecord(Re), MatchField { field: u32, re: Re }, MatchText(Re),

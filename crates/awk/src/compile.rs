@@ -24,21 +24,16 @@ mod lvalues;
 mod statements;
 
 /// Compiles a program. Errors (a malformed regular expression) go to `diagnostics`; the code is then not to be run.
-///
-/// With `marked` the code says when it comes by the places that a profile counts and a debugger stops at; with `exact` its
-/// arithmetic is that of [`crate::exact`].
 pub fn compile(
     program: &Resolved,
     options: Options,
-    marked: bool,
-    exact: bool,
+    wish: Wish,
     diagnostics: &mut Diagnostics,
 ) -> Code {
     let mut c = Compiler {
         program,
         options,
-        marked,
-        exact,
+        wish,
         diagnostics,
         code: Code::default(),
         labels: Vec::new(),
@@ -50,6 +45,17 @@ pub fn compile(
     c.program();
     c.patch();
     c.code
+}
+
+/// What the code must be able to do besides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wish {
+    /// It says when it comes by the places that a profile counts and a debugger stops at.
+    pub marked: bool,
+    /// `print` writes its values in a notation of its own.
+    pub notation: bool,
+    /// Its arithmetic is that of [`crate::exact`] (`--bignum`).
+    pub exact: bool,
 }
 
 /// A place in the code that is not known yet.
@@ -76,9 +82,7 @@ enum Target<'a> {
 struct Compiler<'a> {
     program: &'a Resolved,
     options: Options,
-    marked: bool,
-    /// Arithmetic is that of exact numbers (`--bignum`).
-    exact: bool,
+    wish: Wish,
     diagnostics: &'a mut Diagnostics,
     code: Code,
     labels: Vec<u32>,
@@ -99,7 +103,7 @@ impl<'a> Compiler<'a> {
 
     /// Marks a place, if somebody watches.
     fn mark(&mut self, event: Event, span: Span) {
-        if self.marked {
+        if self.wish.marked {
             let n = self.code.marks.len() as u32;
             self.code.marks.push(Mark { event, span });
             self.at(span, |c| c.emit(Op::Mark(n)));
@@ -215,7 +219,7 @@ impl<'a> Compiler<'a> {
         self.code.begin_file = self.block(|pattern| matches!(pattern, Pattern::BeginFile));
         self.code.end_file = self.block(|pattern| matches!(pattern, Pattern::EndFile));
         self.code.dialect = program.dialect;
-        self.code.exact = self.exact;
+        self.code.exact = self.wish.exact;
         self.code.libraries = program.libraries.clone();
         for (number, f) in program.functions.iter().enumerate() {
             self.inside = Some(number as u32);

@@ -34,6 +34,9 @@ pub const EXPONENT_MAX: i64 = (1 << 30) - 1;
 /// Largest PREC: 2 MiB for a number.
 pub const PRECISION_MAX: usize = 1 << 24;
 
+/// What computes, for PROCINFO.
+pub const LIBRARY: &str = "dashu 0.6";
+
 /// Integers up to here are held as `Value::Num`.
 const SMALL: f64 = 9_007_199_254_740_992.0;
 
@@ -127,6 +130,16 @@ impl Rules {
         self.precision = bits as usize;
         self.exponents = Rules::default().exponents;
         true
+    }
+
+    /// The rules by which a function of an integer, or a conversion for floats, is rounded: to as many bits as the integer
+    /// has, and 64 at least (as gawk does, which shows in `sqrt(2)`).
+    pub fn wide(self, n: &IBig) -> Rules {
+        let bits = bit_length(n) - n.trailing_zeros().unwrap_or(0);
+        Rules {
+            precision: self.precision.max(bits).max(64),
+            ..self
+        }
     }
 
     /// Takes over a value of ROUNDMODE; false if it is none.
@@ -365,10 +378,12 @@ impl Exact {
         }
     }
 
-    /// As a float, rounded if it is an integer.
-    pub fn to_float(&self, rules: Rules) -> Float {
+    /// As a float of as many bits as it has.
+    pub fn to_float(&self) -> Float {
         match self {
-            Exact::Integer(n) => arith::round(n.clone(), 0, false, rules),
+            Exact::Integer(n) => {
+                Finite::new(n.clone(), 0).map_or(Float::Zero { negative: false }, Float::Finite)
+            }
             Exact::Float(float) => float.clone(),
         }
     }

@@ -12,6 +12,7 @@ use crate::regex::{Options, Regex, RegexError, Syntax};
 use crate::text::{self, Charset};
 
 pub mod csv;
+pub mod tsv;
 mod widths;
 
 pub use widths::{Widths, WidthsError};

@@ -12,18 +12,19 @@ use awk_syntax::{Diagnostic, Diagnostics, Dialect, Kind, Resolved, Severity, Sou
 use heap::{Durability, Heap};
 
 use crate::code::Code;
-use crate::compile::compile;
+use crate::compile::{Wish, compile};
 use crate::error::{Error, Fatal, Reason};
 use crate::num::InputForms;
 use crate::records::Separator;
 use crate::regex::{self, Syntax};
-use crate::settings::Settings;
+use crate::settings::{Notation, Settings};
 use crate::store::Store;
 use crate::streams::Streams;
 use crate::surroundings::Surroundings;
 use crate::text::Charset;
 use crate::value::Value;
-use crate::vm::{Input, NamedVariable, Phase, Vm};
+use crate::vm::{Input, NamedVariable, Phase, Resume, Vm};
+use crate::watch::{Profile, Trace};
 
 /// How a program is read.
 #[derive(Clone, Debug)]
@@ -36,14 +37,12 @@ pub struct Language {
     pub syntax: Syntax,
     /// Where `@include` looks for files.
     pub include_path: Vec<PathBuf>,
-    /// The code is to be watched: by a profile, or a debugger.
-    pub marked: bool,
+    /// What the code must be able to do besides.
+    pub wish: Wish,
     /// A warning of lint ends the run (`--lint=fatal`).
     pub lint_is_fatal: bool,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.
     pub non_decimal: bool,
-    /// Numbers have any size and precision (`--bignum`).
-    pub exact: bool,
 }
 
 impl Language {
@@ -54,10 +53,9 @@ impl Language {
             reading: awk_syntax::Options::default(),
             syntax: Syntax::Gawk,
             include_path: Vec::new(),
-            marked: false,
+            wish: Wish::default(),
             lint_is_fatal: false,
             non_decimal: false,
-            exact: false,
         }
     }
 }
@@ -97,13 +95,7 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
         syntax: language.syntax,
         ignore_case: false,
     };
-    let code = compile(
-        &resolved,
-        options,
-        language.marked,
-        language.exact,
-        &mut diagnostics,
-    );
+    let code = compile(&resolved, options, language.wish, &mut diagnostics);
     if diagnostics.has_errors() {
         return Err(refusal(&diagnostics, &resolved.sources));
     }
@@ -184,12 +176,24 @@ pub struct Setup {
     pub warn: Box<dyn FnMut(String)>,
     /// Whether commits wait for the medium.
     pub durability: Durability,
-    /// Input is comma-separated values.
-    pub csv: bool,
+    /// How fields are written in the input.
+    pub input: Notation,
+    /// How `print` writes its values; `Wish::notation` must be set for it.
+    pub output: Notation,
+    /// The array that gets each record, which is JSON.
+    pub json: Option<Vec<u8>>,
     /// No commands, no files but the operands.
     pub sandbox: bool,
+    /// Records between two commits; 0: one commit at the end.
+    pub commit_every: u64,
+    /// The name of the job whose positions in its input files are kept.
+    pub resume: Option<Vec<u8>>,
     /// Operands of the form `name=value` are files.
     pub no_assignments: bool,
+    /// Gets the program with counts after the run; `Wish::marked` must be set for it.
+    pub profile: Option<Box<dyn Write>>,
+    /// Gets each statement before it runs; likewise.
+    pub trace: Option<Box<dyn Write>>,
     /// Gets all global variables after the run.
     pub dump_variables: Option<Box<dyn Write>>,
 }
@@ -200,7 +204,7 @@ pub struct Setup {
 /// What ended the run early; nothing is committed then.
 pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result<i32, Error> {
     let durability = setup.durability;
-    crate::exact::set_rules(loaded.language.exact.then(Default::default));
+    crate::exact::set_rules(loaded.language.wish.exact.then(Default::default));
     let (store, globals) = Store::open(heap, heap_name, &loaded.resolved)?;
     let mut streams = Streams::new(setup.stdout, setup.stdout_is_terminal);
     if let Some(stdin) = setup.stdin {
@@ -229,6 +233,8 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         input,
     );
     vm.durability = durability;
+    vm.define_library_variables()
+        .map_err(|fatal| Error::Run(fatal.to_string()))?;
     vm.lint_is_fatal = loaded.language.lint_is_fatal;
     if loaded.language.reading.lints.general {
         let value = if vm.lint_is_fatal {
@@ -240,13 +246,22 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
             .map_err(|e| Error::Run(e.to_string()))?;
     }
     vm.command_line = setup.command_line;
+    vm.commit_every = setup.commit_every;
+    if let Some(job) = &setup.resume {
+        vm.resume = Some(Resume::open(&vm.store.main, job)?);
+    }
     vm.sandbox = setup.sandbox;
     vm.input.no_assignments = setup.no_assignments;
-    vm.record.csv = setup.csv;
-    vm.settings.csv = setup.csv;
-    if setup.csv {
+    vm.record.notation = setup.input;
+    vm.settings.input = setup.input;
+    vm.settings.output = setup.output;
+    vm.settings.cut_by = setup.input.name();
+    if setup.input == Notation::Csv {
         vm.settings.separator = Rc::new(Separator::Csv);
-        vm.settings.cut_by = "CSV";
+    }
+    if let Some(name) = &setup.json {
+        vm.use_json(name)
+            .map_err(|fatal| Error::Run(fatal.to_string()))?;
     }
     crate::num::set_input_forms(if loaded.language.non_decimal {
         InputForms::NonDecimal
@@ -262,6 +277,12 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         &setup.assigns,
         &setup.environ,
     );
+    let profile = Profile::default();
+    if setup.profile.is_some() {
+        vm.watch = Some(Box::new(profile.clone()));
+    } else if let Some(out) = setup.trace {
+        vm.watch = Some(Box::new(Trace(out)));
+    }
     let result = match prepared {
         Ok(()) => vm
             .run()
@@ -274,6 +295,20 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         vm.dump_variables(&mut out)
             .map_err(|fatal| Error::Run(fatal.to_string()))?;
     }
+    if let Some(mut out) = setup.profile {
+        let _ = vm.streams.flush_outputs();
+        let text = format!(
+            "\t# awk profile, created {}\n\n{}",
+            vm.date_text(),
+            loaded.resolved.profile(&profile)
+        );
+        out.write_all(text.as_bytes()).map_err(|error| {
+            Error::Run(format!(
+                "cannot write the profile: {}",
+                crate::error::system_reason(&error)
+            ))
+        })?;
+    }
     // What was printed before an error is still printed.
     let closed = vm.streams.close_all();
     result?;
@@ -283,9 +318,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         Reason::Message(message) | Reason::Operand(message) => Error::Run(message.clone()),
         Reason::Exit => Error::Run(fatal.to_string()),
     })?;
-    let others = std::mem::take(&mut vm.input.others);
-    vm.store
-        .commit(&loaded.resolved, &vm.globals, &others, durability)?;
+    vm.commit().map_err(|fatal| Error::Run(fatal.to_string()))?;
     let exit_code = vm.exit_code;
     // The commit is already as durable as was asked for: this flushes again only to recycle a long journal, or to give
     // the space of what was deleted back to the file system.

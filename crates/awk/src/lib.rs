@@ -11,6 +11,7 @@ pub mod fields;
 pub mod format;
 pub mod gettext;
 pub mod interp;
+pub mod json;
 pub mod num;
 pub mod record;
 pub mod records;
@@ -23,6 +24,7 @@ pub mod text;
 pub mod time;
 pub mod value;
 pub mod vm;
+pub mod watch;
 
 pub use error::{Error, system_reason};
 pub use interp::{Language, Loaded, Setup, load, pretty, run, template};

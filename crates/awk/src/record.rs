@@ -12,9 +12,10 @@ use std::rc::Rc;
 
 use crate::error::{Fatal, Step};
 use crate::fields::csv::{self, Source};
+use crate::fields::tsv;
 use crate::fields::{SplitState, Splitter};
 use crate::records::RecordReader;
-use crate::settings::Settings;
+use crate::settings::{Notation, Settings};
 use crate::text::Charset;
 use crate::value::Value;
 
@@ -51,8 +52,8 @@ pub struct Record {
     range: Range<usize>,
     own: Vec<u8>,
     spans: Vec<(u32, u32)>,
-    /// Fields are comma-separated values; `unquoted` holds them if quotes had to be taken out.
-    pub csv: bool,
+    /// How fields are written; `unquoted` holds them if quotes or escapes had to be taken out.
+    pub notation: Notation,
     unquoted: Vec<u8>,
     spans_in: Source,
     state: SplitState,
@@ -74,7 +75,7 @@ impl Record {
             range: 0..0,
             own: Vec::new(),
             spans: Vec::new(),
-            csv: false,
+            notation: Notation::Plain,
             unquoted: Vec::new(),
             spans_in: Source::Record,
             state: SplitState::default(),
@@ -165,7 +166,7 @@ impl Record {
     pub fn before_read(&mut self) {
         if self.in_reader
             && let Some(reader) = &self.reader
-            && self.range.end + reader.terminator().len() >= reader.buffer().len()
+            && !reader.has_pending()
         {
             self.detach();
         }
@@ -191,9 +192,13 @@ impl Record {
                 Some(reader) if self.in_reader => &reader.buffer()[self.range.clone()],
                 _ => self.own.as_slice(),
             };
-            if self.csv {
+            if self.notation != Notation::Plain {
+                let split = match self.notation {
+                    Notation::Tsv => tsv::split,
+                    _ => csv::split,
+                };
                 if self.spans.is_empty() {
-                    self.spans_in = csv::split(text, &mut self.spans, &mut self.unquoted);
+                    self.spans_in = split(text, &mut self.spans, &mut self.unquoted);
                 }
                 return;
             }
@@ -253,6 +258,11 @@ impl Record {
     fn rebuild(&mut self, settings: &Settings) {
         self.own.clear();
         for (at, value) in self.values.iter().enumerate() {
+            if settings.output != Notation::Plain {
+                let text = settings.text_of(value);
+                settings.output.push(&text, at == 0, &mut self.own);
+                continue;
+            }
             if at > 0 {
                 self.own.extend_from_slice(&settings.ofs);
             }

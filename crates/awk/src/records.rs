@@ -88,6 +88,10 @@ pub struct RecordReader {
     start: usize,
     end: usize,
     terminator: Range<usize>,
+    /// Cuts records whatever separator is asked for.
+    own_separator: Option<Separator>,
+    /// Bytes read from the source.
+    read: u64,
     eof: bool,
     /// No byte has been given out: `^` in a separator matches here.
     at_origin: bool,
@@ -102,6 +106,8 @@ impl RecordReader {
             start: 0,
             end: 0,
             terminator: 0..0,
+            own_separator: None,
+            read: 0,
             eof: false,
             at_origin: true,
         }
@@ -115,9 +121,31 @@ impl RecordReader {
     #[inline]
     pub fn next(&mut self, sep: &Separator) -> io::Result<Option<Range<usize>>> {
         match sep {
+            _ if self.own_separator.is_some() => self.next_own(),
             Separator::Byte(byte) => self.next_line(*byte),
             _ => self.next_other(sep),
         }
+    }
+
+    /// From now on records are lines, whatever separator is asked for.
+    pub fn take_lines(&mut self) {
+        self.own_separator = Some(Separator::Byte(b'\n'));
+    }
+
+    /// From now on all that is left is one record, whatever separator is asked for.
+    pub fn take_all(&mut self) {
+        // An expression that ends nothing.
+        self.own_separator = Separator::from_rs(b"^$", Charset::Bytes, false).ok();
+    }
+
+    #[cold]
+    fn next_own(&mut self) -> io::Result<Option<Range<usize>>> {
+        let Some(own) = self.own_separator.take() else {
+            return Ok(None);
+        };
+        let record = self.next_other(&own);
+        self.own_separator = Some(own);
+        record
     }
 
     /// [`RecordReader::next`] for `Separator::Byte(byte)`.
@@ -143,6 +171,18 @@ impl RecordReader {
     #[inline]
     pub fn terminator(&self) -> &[u8] {
         &self.buf[self.terminator.clone()]
+    }
+
+    /// Whether bytes lie ready behind the last record: while they do, the next one leaves the last where it is or comes to
+    /// be in its place.
+    #[inline]
+    pub fn has_pending(&self) -> bool {
+        self.start < self.end
+    }
+
+    /// How many bytes of the source were given out, terminators included.
+    pub fn consumed(&self) -> u64 {
+        self.read - (self.end - self.start) as u64
     }
 
     #[inline]
@@ -365,6 +405,7 @@ impl RecordReader {
                 }
                 Ok(count) => {
                     self.end += count;
+                    self.read += count as u64;
                     return Ok(true);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

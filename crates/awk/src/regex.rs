@@ -5,6 +5,7 @@
 //! ignores case) is built at its first use and kept. No pattern makes the time more than linear in the text for a
 //! given pattern, or the memory more than a fixed limit. Called by the VM, `fields` and `records`.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 
@@ -154,6 +155,84 @@ pub(crate) struct Partial {
     pub(crate) settled: bool,
 }
 
+/// A pattern whose numeric escapes (`\x2e`, `\052`) are what they stand for, operators included, as gawk and POSIX read
+/// them; in traditional patterns they stand for plain characters. Within brackets the parser reads them.
+fn live_escapes(pattern: &[u8], syntax: Syntax) -> Cow<'_, [u8]> {
+    let begins = |pair: &[u8]| pair[0] == b'\\' && matches!(pair[1], b'x' | b'0'..=b'7');
+    if syntax == Syntax::Traditional || !pattern.windows(2).any(begins) {
+        return Cow::Borrowed(pattern);
+    }
+    let mut out = Vec::with_capacity(pattern.len());
+    let mut in_brackets = false;
+    let mut at = 0;
+    while at < pattern.len() {
+        let rest = &pattern[at..];
+        if in_brackets {
+            let class = matches!(rest, [b'[', b':' | b'.' | b'=', ..]);
+            let end = class
+                .then(|| rest[2..].windows(2).position(|p| p == [rest[1], b']']))
+                .flatten();
+            let used = end.map_or(1, |end| end + 4);
+            in_brackets = !(used == 1 && rest[0] == b']');
+            out.extend_from_slice(&rest[..used]);
+            at += used;
+            continue;
+        }
+        match rest {
+            [b'\\', b'x', digits @ ..] if syntax == Syntax::Gawk => {
+                let len = digits
+                    .iter()
+                    .take(2)
+                    .take_while(|b| b.is_ascii_hexdigit())
+                    .count();
+                let text = std::str::from_utf8(&digits[..len]).unwrap_or_default();
+                match u8::from_str_radix(text, 16) {
+                    Ok(byte) if is_operator(byte) => out.push(byte),
+                    _ => out.extend_from_slice(&rest[..2 + len]),
+                }
+                at += 2 + len;
+            }
+            [b'\\', b'0'..=b'7', ..] => {
+                let digits = &rest[1..];
+                let len = digits
+                    .iter()
+                    .take(3)
+                    .take_while(|b| (b'0'..=b'7').contains(b))
+                    .count();
+                let value = digits[..len]
+                    .iter()
+                    .fold(0u32, |n, b| n * 8 + u32::from(b - b'0'));
+                match u8::try_from(value) {
+                    Ok(byte) if is_operator(byte) => out.push(byte),
+                    _ => out.extend_from_slice(&rest[..1 + len]),
+                }
+                at += 1 + len;
+            }
+            [b'\\', _, ..] => {
+                out.extend_from_slice(&rest[..2]);
+                at += 2;
+            }
+            [b'[', tail @ ..] => {
+                // A bracket directly behind the opening one, or behind its `^`, is a member.
+                let mut len = 1 + usize::from(tail.first() == Some(&b'^'));
+                len += usize::from(rest.get(len) == Some(&b']'));
+                out.extend_from_slice(&rest[..len]);
+                in_brackets = true;
+                at += len;
+            }
+            _ => {
+                out.push(rest[0]);
+                at += 1;
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn is_operator(byte: u8) -> bool {
+    b".*+?()[]{}|^$".contains(&byte)
+}
+
 impl Regex {
     /// Compiles `pattern` in gawk's syntax; see [`Regex::compile`].
     ///
@@ -177,6 +256,8 @@ impl Regex {
     /// Anything gawk 5.3 refuses, groups nested more than 250 deep, and patterns whose automaton needs more than
     /// 16 MiB.
     pub fn compile(pattern: &[u8], options: Options) -> Result<Regex, RegexError> {
+        let source = live_escapes(pattern, options.syntax);
+        let pattern = source.as_ref();
         let parsed = parse::parse(pattern, options, parse::Parens::Group)?;
         let plan = match plain(&parsed.hir) {
             Some(plan) => plan,

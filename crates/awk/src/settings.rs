@@ -14,6 +14,47 @@ use crate::regex::{Options, Regex, Syntax};
 use crate::text::Charset;
 use crate::value::Value;
 
+/// How fields are written in a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Notation {
+    /// As AWK has it: by FS, OFS and their kin.
+    #[default]
+    Plain,
+    /// Comma-separated values (RFC 4180).
+    Csv,
+    /// Tab-separated values with escapes.
+    Tsv,
+}
+
+impl Notation {
+    /// What `PROCINFO["FS"]` says.
+    pub fn name(self) -> &'static str {
+        match self {
+            Notation::Plain | Notation::Csv => "FS",
+            Notation::Tsv => "TSV",
+        }
+    }
+
+    /// Appends a value as a field; `first` of its record.
+    pub fn push(self, value: &[u8], first: bool, out: &mut Vec<u8>) {
+        match self {
+            Notation::Plain => out.extend_from_slice(value),
+            Notation::Csv => {
+                if !first {
+                    out.push(b',');
+                }
+                crate::fields::csv::push(value, out);
+            }
+            Notation::Tsv => {
+                if !first {
+                    out.push(b'\t');
+                }
+                crate::fields::tsv::push(value, out);
+            }
+        }
+    }
+}
+
 /// Special variables but NF, which belongs to the record, and the arrays.
 pub struct Settings {
     /// What a character is.
@@ -44,8 +85,10 @@ pub struct Settings {
     pub cut_by: &'static str,
     /// FS, for `split`.
     pub fs: Rc<Splitter>,
-    /// `--csv`: records are lines of comma-separated values, and FS, FPAT and FIELDWIDTHS have no meaning.
-    pub csv: bool,
+    /// How fields are written in the input; but for `Plain`, FS, FPAT and FIELDWIDTHS have no meaning.
+    pub input: Notation,
+    /// How `print` writes its values.
+    pub output: Notation,
     /// LINT: doubtful things are said while running.
     pub lint: bool,
     /// IGNORECASE
@@ -103,7 +146,8 @@ impl Settings {
             splitter: Rc::new(Splitter::Blanks),
             cut_by: "FS",
             fs: Rc::new(Splitter::Blanks),
-            csv: false,
+            input: Notation::Plain,
+            output: Notation::Plain,
             lint: false,
             ignore_case: false,
             argind: 0.0,
@@ -149,7 +193,7 @@ impl Settings {
             Special::SUBSEP => self.subsep = self.text_of(&value),
             Special::CONVFMT => self.convfmt = Rc::new(Format::parse(&self.text_of(&value))),
             Special::OFMT => self.ofmt = Rc::new(Format::parse(&self.text_of(&value))),
-            Special::FS | Special::FPAT | Special::FIELDWIDTHS if self.csv => {
+            Special::FS | Special::FPAT | Special::FIELDWIDTHS if self.input != Notation::Plain => {
                 // They have no meaning then (gawk manual, "Comma Separated Value Files").
             }
             Special::FS => {
@@ -170,7 +214,7 @@ impl Settings {
             Special::LINT => {
                 self.lint = value.truth();
             }
-            Special::RS if self.csv => {}
+            Special::RS if self.input == Notation::Csv => {}
             Special::RS => self.set_separator(&self.text_of(&value))?,
             Special::IGNORECASE => {
                 let ignore_case = value.truth();

@@ -30,11 +30,13 @@ pub struct Store {
     /// The heap that may be a file.
     pub main: Heap,
     scratch: Option<Heap>,
-    arrays: Vec<Option<Table>>,
+    arrays: Vec<Option<ArrayRef>>,
     /// Special arrays by number, made when they are first used.
     specials: [Option<ArrayRef>; Special::ALL.len()],
     /// Arrays that were deleted while a function might hold them.
     graveyard: Vec<ArrayRef>,
+    /// Global scalars that no heap keeps: those of libraries.
+    kept_out: Vec<u32>,
     /// Values of global scalars as the heap held them when the run began.
     initial: Vec<Value>,
     /// The main heap's, for messages.
@@ -138,11 +140,7 @@ fn other_value(bytes: &[u8]) -> Result<Value, NoValue> {
         [kind::BOOL, truth @ (b'0' | b'1')] => Ok(Value::Bool(*truth == b'1')),
         [kind::UNASSIGNED] => Ok(Value::Unassigned),
         [kind::INTEGER | kind::FLOAT, ..] => {
-            let n = exact::text::from_stored(bytes).ok_or(NoValue::Unknown)?;
-            Ok(match exact::rules() {
-                Some(_) => n.into_value(),
-                None => Value::Num(n.to_double()),
-            })
+            exact::text::stored_value(bytes).ok_or(NoValue::Unknown)
         }
         _ => Err(NoValue::Unknown),
     }
@@ -180,12 +178,21 @@ fn put_other(heap: &mut Heap, slot: Slot, value: &Value) -> heap::Result<()> {
     }
 }
 
+/// A global array.
+fn main_array(table: Table) -> ArrayRef {
+    ArrayRef {
+        table,
+        scratch: false,
+        owned: false,
+    }
+}
+
 /// The program's globals as the heap has them: values of scalars, tables of arrays.
 fn read_globals(
     heap: &Heap,
     heap_name: &str,
     program: &Resolved,
-) -> Result<(Vec<Value>, Vec<Option<Table>>), Error> {
+) -> Result<(Vec<Value>, Vec<Option<ArrayRef>>), Error> {
     let mut values = vec![Value::Uninit; program.globals.len()];
     let mut arrays = vec![None; program.globals.len()];
     if !heap.is_persistent() {
@@ -209,7 +216,7 @@ fn read_globals(
             (Err(NoValue::Array(_)), Kind::Scalar | Kind::Mixed) => {
                 return clash("an array", "a scalar");
             }
-            (Err(NoValue::Array(table)), _) => arrays[at] = Some(table),
+            (Err(NoValue::Array(table)), _) => arrays[at] = Some(main_array(table)),
             (Err(NoValue::Unknown), _) => {
                 return clash(
                     "a value of a kind that this version does not know",
@@ -247,6 +254,7 @@ impl Store {
                 arrays,
                 specials: [None; Special::ALL.len()],
                 graveyard: Vec::new(),
+                kept_out: Vec::new(),
                 initial,
                 name: heap_name.to_string(),
             },
@@ -263,7 +271,11 @@ impl Store {
         let (values, arrays) = read_globals(&self.main, &self.name, program)
             .map_err(|error| Fatal::new(error.to_string()))?;
         self.initial = values.clone();
-        self.arrays = arrays;
+        for (held, array) in self.arrays.iter_mut().zip(arrays) {
+            if !held.is_some_and(|held| held.scratch) {
+                *held = array;
+            }
+        }
         Ok(values)
     }
 
@@ -349,25 +361,19 @@ impl Store {
     #[inline]
     pub fn known_array(&self, array: Arr) -> Option<ArrayRef> {
         match self.arrays.get(array.0 as usize) {
-            Some(Some(table)) => Some(ArrayRef {
-                table: *table,
-                scratch: false,
-                owned: false,
-            }),
-            _ => None,
+            Some(array) => *array,
+            None => None,
         }
     }
 
     /// Whether an array is a global one, which lives as long as the run.
     pub fn is_global(&self, array: ArrayRef) -> bool {
-        if array.scratch {
-            self.specials
-                .iter()
-                .flatten()
-                .any(|s| s.table == array.table)
-        } else {
-            self.arrays.contains(&Some(array.table))
-        }
+        let is_it = |other: &ArrayRef| other.table == array.table && other.scratch == array.scratch;
+        self.specials
+            .iter()
+            .chain(&self.arrays)
+            .flatten()
+            .any(is_it)
     }
 
     /// A global array, or a special one; made if there is none yet.
@@ -400,12 +406,9 @@ impl Store {
                 .entry(globals, names[array.0 as usize].as_bytes())?;
             self.main.cell_set(slot, Cell::Table(table))?;
         }
-        self.arrays[array.0 as usize] = Some(table);
-        Ok(ArrayRef {
-            table,
-            scratch: false,
-            owned: false,
-        })
+        let made = main_array(table);
+        self.arrays[array.0 as usize] = Some(made);
+        Ok(made)
     }
 
     /// Frees a local array.
@@ -501,6 +504,43 @@ impl Store {
         })
     }
 
+    /// An empty array in a cell, whatever it held.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    pub fn new_inner(&mut self, outer: ArrayRef, slot: Slot) -> Step<ArrayRef> {
+        let heap = self.heap_of(outer)?;
+        let table = heap.table_new()?;
+        heap.cell_set(slot, Cell::Table(table))?;
+        Ok(ArrayRef {
+            table,
+            scratch: outer.scratch,
+            owned: false,
+        })
+    }
+
+    /// Stores a value in a cell, whatever it held.
+    ///
+    /// # Errors
+    /// Trouble of the heap.
+    pub fn replace(&mut self, array: ArrayRef, slot: Slot, value: &Value) -> Step<()> {
+        Ok(put(self.heap_of(array)?, slot, value)?)
+    }
+
+    /// Global scalar number `n` is a library's: no heap keeps it.
+    pub fn keep_out(&mut self, n: u32) {
+        self.kept_out.push(n);
+    }
+
+    /// Makes global number `n` an array that no heap keeps.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn make_transient(&mut self, n: u32) -> Step<()> {
+        self.arrays[n as usize] = Some(self.scratch_array(false)?);
+        Ok(())
+    }
+
     /// Frees an array that left the array it was in; later, if a running function may still use it.
     ///
     /// # Errors
@@ -542,7 +582,8 @@ impl Store {
         }
         for (at, (value, before)) in values.iter().zip(&self.initial).enumerate() {
             let unset = matches!(value, Value::Uninit) && matches!(before, Value::Uninit);
-            if unset || value.same(before) || self.arrays[at].is_some() {
+            let kept_out = self.kept_out.contains(&(at as u32));
+            if unset || kept_out || value.same(before) || self.arrays[at].is_some() {
                 continue;
             }
             let globals = self.main.root(GLOBALS)?;

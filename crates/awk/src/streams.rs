@@ -262,6 +262,9 @@ struct Named {
     opened: u64,
 }
 
+/// Standard output as it was, while it goes to a file.
+pub struct Redirected(Option<Out>);
+
 /// All streams of one run.
 pub struct Streams {
     stdout: Out,
@@ -367,6 +370,33 @@ impl Streams {
     /// Gives commands that are started from now on this environment instead of the process's own.
     pub fn set_environment(&mut self, variables: Vec<(Vec<u8>, Vec<u8>)>) {
         self.environment = Some(variables);
+    }
+
+    /// Sends standard output to a file for a while.
+    ///
+    /// # Errors
+    /// What was printed before cannot be written.
+    pub fn redirect_stdout(&mut self, file: File) -> Result<Redirected, StreamError> {
+        self.stdout.flush()?;
+        let new = Out::new(b"/dev/stdout", Sink::File(file));
+        Ok(Redirected(Some(std::mem::replace(&mut self.stdout, new))))
+    }
+
+    /// Sends it where it went before.
+    ///
+    /// # Errors
+    /// What was printed meanwhile cannot be written.
+    pub fn restore_stdout(&mut self, before: &mut Redirected) -> Result<(), StreamError> {
+        let flushed = self.stdout.flush();
+        if let Some(out) = before.0.take() {
+            self.stdout = out;
+        }
+        flushed
+    }
+
+    /// Whether an output file of that name is open.
+    pub fn is_open(&self, name: &[u8]) -> bool {
+        self.files.contains_key(name)
     }
 
     /// Whether a command is running as an input, an output or a coprocess.
@@ -639,15 +669,21 @@ impl Streams {
         }
         if !self.input_files.contains_key(name) {
             let reader = RecordReader::new(Box::new(self.open_input(name)?));
-            self.opened += 1;
-            let input = Input {
-                reader,
-                child: None,
-                opened: self.opened,
-            };
-            self.input_files.insert(name.to_vec(), input);
+            self.add_input(name, reader);
         }
         Ok(&mut self.input_files.get_mut(name).expect("just opened").reader)
+    }
+
+    /// Keeps a reader as the open file of that name.
+    pub fn add_input(&mut self, name: &[u8], reader: RecordReader) -> &mut RecordReader {
+        self.opened += 1;
+        let input = Input {
+            reader,
+            child: None,
+            opened: self.opened,
+        };
+        let entry = self.input_files.entry(name.to_vec());
+        &mut entry.insert_entry(input).into_mut().reader
     }
 
     /// Opens a file for reading, apart from the streams that `close` knows: the main input's operands.

@@ -23,7 +23,20 @@ pub(crate) struct Surroundings<'h> {
     path: Vec<PathBuf>,
     main_files: HashSet<Identity>,
     included: HashSet<Identity>,
+    /// Included files that are part of this program.
+    own: HashSet<&'static str>,
 }
+
+/// What `-i inplace` includes where no file of that name is: the library, and its two variables.
+const INPLACE: &str = "\
+@load \"inplace\"
+@namespace \"inplace\"
+BEGIN {
+	if (typeof(enable) == \"untyped\")
+		enable = 1
+	suffix = suffix \"\"
+}
+";
 
 fn identity(path: &Path) -> Option<Identity> {
     let meta = std::fs::metadata(path).ok()?;
@@ -55,6 +68,7 @@ impl<'h> Surroundings<'h> {
             path,
             main_files: names.filter_map(|name| identity(&name)).collect(),
             included: HashSet::new(),
+            own: HashSet::new(),
         }
     }
 
@@ -103,6 +117,15 @@ impl World for Surroundings<'_> {
 
     fn include(&mut self, name: &str, _from: &str) -> Result<Included, String> {
         let Some(path) = find_source(name, &self.path) else {
+            if matches!(name, "inplace" | "inplace.awk") {
+                if !self.own.insert("inplace") {
+                    return Ok(Included::AlreadyThere);
+                }
+                return Ok(Included::Text {
+                    name: "inplace.awk (built in)".to_string(),
+                    text: INPLACE.into(),
+                });
+            }
             return Err("no such file in the folders of AWKPATH".to_string());
         };
         let shown = path.display().to_string();

@@ -31,14 +31,19 @@ mod calls;
 mod dump;
 mod exact;
 mod input;
+mod json;
+mod library;
 mod outer;
 mod output;
+mod resume;
 mod sort;
 mod strings;
 mod symbols;
 mod timing;
 mod transaction;
 mod variables;
+
+pub use resume::{POSITIONS, Resume};
 
 pub use input::{Input, NamedVariable, assignment};
 
@@ -92,7 +97,7 @@ pub trait Watch {
 /// A run of a program.
 pub struct Vm<'p> {
     pub(crate) code: &'p Code,
-    program: &'p Resolved,
+    pub(crate) program: &'p Resolved,
     ip: usize,
     nums: Vec<f64>,
     vals: Vec<Value>,
@@ -126,6 +131,19 @@ pub struct Vm<'p> {
     pub phase: Phase,
     /// The words of the command line, for PROCINFO.
     pub command_line: Vec<Vec<u8>>,
+    /// The file that is being replaced.
+    inplace: Option<library::Inplace>,
+    /// Lines that a library's looking-glass has not given back yet.
+    mirror: std::collections::VecDeque<Vec<u8>>,
+    /// Outputs that a library writes backwards.
+    reversed: std::collections::HashSet<Vec<u8>>,
+    /// The array that gets each record, by its number.
+    json: Option<u32>,
+    /// Positions in the input files, if they are kept.
+    pub resume: Option<Resume>,
+    /// Records between two commits; 0: there is one at the end.
+    pub commit_every: u64,
+    since_commit: u64,
     /// Who is told of marked places.
     pub watch: Option<Box<dyn Watch>>,
     /// Whether commits wait for the medium.
@@ -201,6 +219,13 @@ impl<'p> Vm<'p> {
             input,
             phase: Phase::Begin,
             command_line: Vec::new(),
+            inplace: None,
+            mirror: Default::default(),
+            reversed: Default::default(),
+            json: None,
+            resume: None,
+            commit_every: 0,
+            since_commit: 0,
             watch: None,
             durability: Durability::Durable,
             lint_is_fatal: false,
@@ -330,9 +355,14 @@ impl<'p> Vm<'p> {
                     let n = self.pop_val().to_num();
                     self.nums.push(n);
                 }
-                Op::NumElem(array) => {
-                    let (array, slot) = self.entry(array)?;
+                Op::NumElem(operand) => {
+                    let (array, slot) = self.entry(operand)?;
                     let n = self.store.get_num(array, slot)?;
+                    if self.settings.lint
+                        && matches!(self.store.get(array, slot), Ok(Value::Uninit))
+                    {
+                        self.lint_element(operand)?;
+                    }
                     self.nums.push(n);
                 }
                 Op::Arith(op) => {
@@ -373,14 +403,16 @@ impl<'p> Vm<'p> {
                 }
                 Op::NumFn(f) => {
                     let n = self.pop_num();
-                    self.nums.push(match f {
+                    let n = match f {
                         NumFn::Cos => n.cos(),
                         NumFn::Exp => n.exp(),
                         NumFn::Int => n.trunc(),
+                        NumFn::Log | NumFn::Sqrt if n < 0.0 => self.out_of_range(f, n),
                         NumFn::Log => n.ln(),
                         NumFn::Sin => n.sin(),
                         NumFn::Sqrt => n.sqrt(),
-                    });
+                    };
+                    self.nums.push(n);
                 }
                 Op::Atan2 => {
                     let x = self.pop_num();
@@ -511,9 +543,12 @@ impl<'p> Vm<'p> {
                     let n = self.pop_num();
                     self.vals.push(Value::Num(n));
                 }
-                Op::ValElem(array) => {
-                    let (array, slot) = self.entry(array)?;
+                Op::ValElem(operand) => {
+                    let (array, slot) = self.entry(operand)?;
                     let v = self.store.get(array, slot)?;
+                    if self.settings.lint && matches!(v, Value::Uninit) {
+                        self.lint_element(operand)?;
+                    }
                     self.vals.push(v);
                 }
                 Op::PushArray(array) => {
@@ -603,9 +638,17 @@ impl<'p> Vm<'p> {
                     let at = field_number(self.nums.last().copied().unwrap_or(0.0))?;
                     self.append_field(at, false);
                 }
-                Op::AppendElem { array, out } => {
+                Op::AppendElem {
+                    array: operand,
+                    out,
+                } => {
                     // The key lies at the end of the text buffer: `entry` cuts it off before the element is appended.
-                    let (array, slot) = self.entry(array)?;
+                    let (array, slot) = self.entry(operand)?;
+                    if self.settings.lint
+                        && matches!(self.store.get(array, slot), Ok(Value::Uninit))
+                    {
+                        self.lint_element(operand)?;
+                    }
                     self.append_cell(array, slot, out)?;
                 }
                 Op::AppendSubsep => self.text.extend_from_slice(&self.settings.subsep),
@@ -1022,13 +1065,8 @@ impl<'p> Vm<'p> {
                         self.ip = to as usize;
                     }
                 }
-                Op::ExactCase { label, to } => {
-                    let literal = &self.literals[label.literal as usize];
-                    let value = if label.minus {
-                        exact::unary(literal, true)
-                    } else {
-                        literal.clone()
-                    };
+                Op::ExactCase { literal, to } => {
+                    let value = self.literals[literal as usize].clone();
                     if self.is_case(&value)? {
                         self.vals.pop();
                         self.ip = to as usize;
@@ -1070,7 +1108,7 @@ impl<'p> Vm<'p> {
                 Op::Builtin { which, args } => {
                     let args = self.vals.split_off(self.vals.len() - args as usize);
                     let handed = self.handed_before(&args);
-                    let v = self.builtin(which, args)?;
+                    let v = self.any_builtin(which, args)?;
                     self.handed.truncate(handed);
                     self.vals.push(v);
                 }
@@ -1158,6 +1196,7 @@ impl<'p> Vm<'p> {
                 }
                 Op::NextRecord { end } => {
                     if !self.next_record()? {
+                        self.end_inplace()?;
                         self.phase = Phase::End;
                         self.ip = end as usize;
                     }
@@ -1195,6 +1234,7 @@ impl<'p> Vm<'p> {
                     if self.phase == Phase::End {
                         return Ok(Flow::Halted);
                     }
+                    self.end_inplace()?;
                     self.phase = Phase::End;
                     self.ip = code.end_start as usize;
                 }

@@ -29,7 +29,7 @@ mod zones;
 pub use cell::{Cell, Slot};
 pub use check::{Problem, Report};
 pub use region::{
-    Access, CommitStats, Durability, Error, ErrorKind, Facts, Options, Result, Verify,
+    Access, CommitStats, Durability, Error, ErrorKind, Facts, Forked, Options, Result, Verify,
     journal_path, sums_path,
 };
 pub use table::Table;
@@ -229,6 +229,14 @@ impl Heap {
     /// As [`Region::flush`].
     pub fn flush(&mut self) -> Result<CommitStats> {
         self.region.flush()
+    }
+
+    /// Makes a copy of the process, in which this heap is a reader's snapshot.
+    ///
+    /// # Errors
+    /// As [`Region::fork`].
+    pub fn fork(&mut self) -> Result<Forked> {
+        self.region.fork()
     }
 
     /// Back to the last commit. Every [`Table`] and [`Slot`] handed out since is void.

@@ -14,6 +14,7 @@ mod cards;
 mod commit;
 mod create;
 mod error;
+mod fork;
 mod journal;
 pub mod layout;
 mod lock;
@@ -25,6 +26,7 @@ mod sums;
 
 pub use commit::CommitStats;
 pub use error::{Error, ErrorKind};
+pub use fork::Forked;
 pub use layout::{DATA_START, LINE_BYTES, PAGE_BYTES};
 pub use open::{Access, Facts, Options, Verify, journal_path, sums_path};
 pub use storage::Storage;

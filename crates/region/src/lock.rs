@@ -35,6 +35,11 @@ impl Locks {
         Locks { file: Some(file) }
     }
 
+    /// The file whose bytes are locked.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
     fn set(&self, kind: i32, start: i64, len: i64) -> io::Result<bool> {
         let Some(file) = &self.file else {
             return Ok(true);

@@ -23,6 +23,9 @@ The heap
                                     PMAWK_HEAP or GAWK_PERSIST_FILE in the environment do the same
   --snapshot                        read the last commit and forget all changes
   --lazy                            do not wait for the medium: after a power cut the heap may be at an earlier commit
+  --commit-every=N                  commit after every N records, not only at the end
+  --resume[=JOB]                    go on in each input file where the job's last commit left off, also in growing and
+                                    rotated logs: every line is counted exactly once
   --lock-timeout=SECONDS            how long to wait for another writer (60)
   --trust                           open a heap that others own or may write
 
@@ -31,7 +34,9 @@ The language
   -c, --traditional                 the AWK of 1988, without gawk's extensions
   -P, --posix                       POSIX AWK, without gawk's extensions
   -r, --re-interval                 {n,m} in regular expressions, with -c too
-  -k, --csv                         input is comma-separated values
+  -k, --csv[=in|out|both]           input (in, the default) or output of `print` is comma-separated values
+  --tsv[=in|out|both]               the same with tabs, and \\t, \\n and \\\\ for what they say
+  --json-lines[=NAME]               each record is a JSON value, which array NAME (J) holds
   -L[KIND], --lint[=KIND]           warn of what is doubtful or not portable; KIND: fatal, invalid, no-ext
   -t, --lint-old                    warn of what the first AWK had not
   -n, --non-decimal-data            0x11 and 011 in input are hexadecimal and octal
@@ -41,6 +46,8 @@ The language
 
 Looking into a program
   -o[FILE], --pretty-print[=FILE]   write it, laid out, to FILE (awkprof.out; - is standard output), and do not run it
+  -p[FILE], --profile[=FILE]        after the run write it, laid out, with how often each part ran, to FILE (awkprof.out)
+  -I, --trace                       show each statement before it runs
   -d[FILE], --dump-variables[=FILE] after the run write all global variables to FILE (awkvars.out)
   -g, --gen-pot                     write its translatable texts as a .pot file and do not run it
   --dump=tokens,ast,types,code      show stages of its translation instead of running it

@@ -27,7 +27,7 @@ impl Parser<'_> {
                 ExprKind::Translated(s)
             }
             Token::Slash | Token::SlashAssign => ExprKind::Regex(self.regex()?),
-            Token::AtSlash => ExprKind::TypedRegex(self.regex()?),
+            Token::AtSlash => self.typed_regex()?,
             Token::Name(name) => {
                 let name = *name;
                 let mut array = self.array_from(name)?;
@@ -124,6 +124,17 @@ impl Parser<'_> {
     }
 
     /// The regular expression whose slash, or whose `@`, is the current token.
+    /// `@/text/`, whose text is a value that programs see: it stays as it is written.
+    fn typed_regex(&mut self) -> Parse<ExprKind> {
+        let start = self.span;
+        let text = self.regex()?;
+        let written = self.lexer.slice(start.to(self.last));
+        let inner = written
+            .strip_prefix(b"@/")
+            .and_then(|w| w.strip_suffix(b"/"));
+        Ok(ExprKind::TypedRegex(inner.map_or(text, <[u8]>::to_vec)))
+    }
+
     pub(super) fn regex(&mut self) -> Parse<Vec<u8>> {
         let mut slash = self.span;
         slash.start += u32::from(self.token == Token::AtSlash);

@@ -450,7 +450,9 @@ impl Parser<'_> {
             }
         }
         if printf && args.is_empty() {
-            return self.fail("a format after `printf`");
+            // Its text is a program, which could not run.
+            self.diagnostics
+                .misuse(self.last, "`printf` needs a format");
         }
         let kind = match self.token {
             Token::Gt => RedirectKind::File,

@@ -248,7 +248,7 @@ fn wanted(which: Builtin, at: usize) -> Wanted {
         | (Match | Intdiv | Fts, 2)
         | (Asort | Asorti, 1)
         | (Stat | Statvfs | Reada | Typeof, 1) => Wanted::Filled,
-        (Asort | Asorti, 0) | (Writea, 1) => Wanted::Array,
+        (Asort | Asorti | Fts, 0) | (Writea, 1) => Wanted::Array,
         (Length | Typeof | Isarray, 0) => Wanted::Either,
         _ => Wanted::Value,
     }

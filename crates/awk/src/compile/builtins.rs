@@ -205,9 +205,16 @@ impl<'a> Compiler<'a> {
             self.emit(Op::LengthRecord);
             return;
         };
-        if let ExprKind::Index { array, subs } = &arg.ungrouped().kind
-            && !self.is_symtab(array)
-        {
+        if let ExprKind::Index { array, subs } = &arg.ungrouped().kind {
+            if self.is_symtab(array) {
+                self.pass(arg.ungrouped());
+                self.emit(Op::Builtin {
+                    which: Builtin::Length,
+                    args: 1,
+                });
+                self.emit(Op::NumVal);
+                return;
+            }
             let array = self.array(array);
             self.key(subs);
             self.emit(Op::LengthElem(array));

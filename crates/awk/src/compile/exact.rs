@@ -13,14 +13,14 @@ use crate::code::*;
 impl<'a> Compiler<'a> {
     /// The number that an expression is known to be, if a double does for it.
     pub(super) fn known(&self, e: &Expr) -> Option<f64> {
-        if !self.exact {
+        if !self.wish.exact {
             return fold(e);
         }
         match &e.kind {
             ExprKind::Num(n) => self.is_small_integer(e, *n).then_some(*n),
             ExprKind::Group(inner) | ExprKind::Plus(inner) => self.known(inner),
-            // An integer zero has no sign.
-            ExprKind::Minus(inner) => Some(0.0 - self.known(inner)?),
+            // `-0` is a float: integers have no negative zero.
+            ExprKind::Minus(inner) => self.known(inner).filter(|n| *n != 0.0).map(|n| -n),
             ExprKind::Not(inner) => Some(f64::from(u8::from(self.known(inner)? == 0.0))),
             _ => None,
         }
@@ -32,12 +32,12 @@ impl<'a> Compiler<'a> {
         let written = text.iter().all(u8::is_ascii_digit)
             || text.starts_with(b"0x")
             || text.starts_with(b"0X");
-        written && n <= 9_007_199_254_740_992.0
+        written && n < 9_007_199_254_740_992.0
     }
 
     /// Whether an expression is arithmetic that must not be done with doubles.
     pub(super) fn is_exact(&self, e: &Expr) -> bool {
-        self.exact
+        self.wish.exact
             && match &e.kind {
                 ExprKind::Num(_) | ExprKind::Minus(_) | ExprKind::Plus(_) => {
                     self.known(e).is_none()
@@ -51,36 +51,36 @@ impl<'a> Compiler<'a> {
             }
     }
 
-    /// A literal that the machine reads when the run begins: PREC and ROUNDMODE of then decide its value.
-    pub(super) fn literal(&mut self, e: &Expr, near: f64) -> u32 {
-        let text = self.program.sources.slice(e.span).to_vec();
-        self.code.literals.push(Literal { text, near });
-        (self.code.literals.len() - 1) as u32
-    }
-
-    /// The literal that the label of a `case` is, if no double does for it.
-    pub(super) fn exact_label(&mut self, label: &Expr) -> Option<ExactLabel> {
-        let (minus, mut inner) = match &label.ungrouped().kind {
-            ExprKind::Minus(inner) => (true, &**inner),
-            _ => (false, label),
-        };
-        inner = inner.ungrouped();
-        match inner.kind {
-            ExprKind::Num(near) if self.exact && self.known(inner).is_none() => Some(ExactLabel {
-                literal: self.literal(inner, near),
-                minus,
-            }),
-            _ => None,
+    /// A number in the program text, perhaps with signs, that no double holds. The machine reads it when the run begins, by
+    /// the PREC and ROUNDMODE of then.
+    pub(super) fn literal(&mut self, e: &Expr) -> Option<u32> {
+        if !self.wish.exact || self.known(e).is_some() {
+            return None;
         }
+        let (mut minus, mut inner) = (false, e);
+        let near = loop {
+            match &inner.kind {
+                ExprKind::Group(operand) | ExprKind::Plus(operand) => inner = operand,
+                ExprKind::Minus(operand) => {
+                    minus = !minus;
+                    inner = operand;
+                }
+                ExprKind::Num(near) => break *near,
+                _ => return None,
+            }
+        };
+        let text = self.program.sources.slice(inner.span).to_vec();
+        self.code.literals.push(Literal { text, near, minus });
+        Some((self.code.literals.len() - 1) as u32)
     }
 
     /// The value of an expression for which `is_exact` holds.
     pub(super) fn exact_value(&mut self, e: &'a Expr) {
+        if let Some(n) = self.literal(e) {
+            self.emit(Op::ExactConst(n));
+            return;
+        }
         match &e.kind {
-            ExprKind::Num(near) => {
-                let n = self.literal(e, *near);
-                self.emit(Op::ExactConst(n));
-            }
             ExprKind::Minus(operand) => {
                 self.val(operand);
                 self.emit(Op::ExactNeg);

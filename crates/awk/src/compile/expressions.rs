@@ -25,7 +25,7 @@ impl<'a> Compiler<'a> {
         self.at(e.span, |c| match &e.kind {
             ExprKind::Group(inner) => c.effect(inner),
             ExprKind::Assign { target, op, value } => c.assign(target, *op, value, false),
-            ExprKind::Step { target, down, .. } if c.exact => c.exact_step(
+            ExprKind::Step { target, down, .. } if c.wish.exact => c.exact_step(
                 target,
                 Step {
                     down: *down,
@@ -463,7 +463,7 @@ impl<'a> Compiler<'a> {
             return;
         }
         if let (ExprKind::Field(number), Some(n)) = (&left.ungrouped().kind, self.known(right))
-            && !self.exact
+            && !self.wish.exact
             && let Some(field) = const_field(number)
             && let Ok(field) = u16::try_from(field)
         {

@@ -80,7 +80,8 @@ pub(super) fn is_array_argument(which: Builtin, at: usize) -> bool {
     match which {
         Asort | Asorti => at < 2,
         Split | Patsplit => at == 1 || at == 3,
-        Match | Intdiv | Fts => at == 2,
+        Match | Intdiv => at == 2,
+        Fts => at == 0 || at == 2,
         Stat | Statvfs | Reada | Writea => at == 1,
         _ => false,
     }

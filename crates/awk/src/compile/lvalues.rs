@@ -163,7 +163,7 @@ impl<'a> Compiler<'a> {
         keep: bool,
     ) {
         if let Some(op) = op
-            && self.exact
+            && self.wish.exact
         {
             self.exact_assign(target, op, value, keep);
             return;

@@ -183,9 +183,9 @@ impl<'a> Compiler<'a> {
         for (case, body) in cases.iter().zip(&bodies) {
             match &case.label {
                 Some(label) => {
-                    if let Some(label) = self.exact_label(label) {
+                    if let Some(literal) = self.literal(label) {
                         self.at(case.span, |c| {
-                            c.emit_jump(|to| Op::ExactCase { label, to }, *body);
+                            c.emit_jump(|to| Op::ExactCase { literal, to }, *body);
                         });
                         continue;
                     }
@@ -249,7 +249,7 @@ impl<'a> Compiler<'a> {
             self.emit(Op::TextBegin);
             self.emit(Op::AppendField { n: 0, out: false });
             self.emit(Op::AppendOrs);
-        } else if args.iter().all(is_quiet) {
+        } else if args.iter().all(is_quiet) && !self.wish.notation {
             self.emit(Op::TextBegin);
             for (at, arg) in args.iter().enumerate() {
                 if at > 0 {

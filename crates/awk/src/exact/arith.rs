@@ -238,15 +238,22 @@ pub fn binary(op: ArithOp, a: &Exact, b: &Exact, rules: Rules) -> Step<Exact> {
     if op == ArithOp::Pow {
         return functions::power(a, b, rules).map(Exact::Float);
     }
-    // Integers enter a division of two of them rounded, all else exactly.
-    let both = matches!((a, b), (Exact::Integer(_), Exact::Integer(_)));
-    let float = |n: &Exact| match n {
-        Exact::Integer(n) if !both => {
-            Finite::new(n.clone(), 0).map_or(Float::Zero { negative: false }, Float::Finite)
+    // An integer zero is not there at all: the other keeps its sign, even if it is zero or no number.
+    match (op, a, b) {
+        (ArithOp::Add | ArithOp::Sub, Exact::Float(_), Exact::Integer(zero)) if zero.is_zero() => {
+            return Ok(unary(a, false, rules));
         }
-        n => n.to_float(rules),
-    };
-    Ok(Exact::Float(floats(op, &float(a), &float(b), rules)))
+        (ArithOp::Add | ArithOp::Sub, Exact::Integer(zero), Exact::Float(_)) if zero.is_zero() => {
+            return Ok(unary(b, op == ArithOp::Sub, rules));
+        }
+        _ => {}
+    }
+    Ok(Exact::Float(floats(
+        op,
+        &a.to_float(),
+        &b.to_float(),
+        rules,
+    )))
 }
 
 /// An operator on integers whose result is one.
@@ -353,9 +360,19 @@ fn negated(n: &Finite) -> Finite {
     }
 }
 
+/// The number, or with `minus` its opposite, exactly: what a literal is.
+pub fn sign(n: Exact, minus: bool) -> Exact {
+    match n {
+        Exact::Float(Float::Finite(n)) if minus => Exact::Float(Float::Finite(negated(&n))),
+        n if minus => unary(&n, true, Rules::default()),
+        n => n,
+    }
+}
+
 /// The operators with one operand: `+` and `-` round a float to the precision of now.
 pub fn unary(n: &Exact, minus: bool, rules: Rules) -> Exact {
     match n {
+        Exact::Integer(n) if minus && n.is_zero() => Exact::Float(Float::Zero { negative: true }),
         Exact::Integer(n) if minus => Exact::Integer(-n.clone()),
         Exact::Integer(n) => Exact::Integer(n.clone()),
         Exact::Float(Float::Finite(n)) => {

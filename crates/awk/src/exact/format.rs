@@ -5,6 +5,7 @@
 
 use dashu_int::{IBig, Sign, UBig};
 
+use super::arith::round;
 use super::text::{push_integer, word};
 use super::{Exact, Finite, Float, Rounding, Rules, bit_length, decimal};
 use crate::format::{Format, Spec, finish, group_thousands, leading_zeros, pad};
@@ -42,20 +43,19 @@ pub(crate) fn write_number(spec: &Spec, n: &Exact, rules: Rules, out: &mut Vec<u
     if matches!(spec.letter, b'd' | b'i' | b'o' | b'x' | b'X' | b'u') {
         return write_integer(spec, n, out);
     }
-    let (finite, negative) = match n {
-        Exact::Integer(n) => (
-            Finite::new(n.clone(), 0),
-            n.sign() == Sign::Negative && !n.is_zero(),
-        ),
-        Exact::Float(float) => (
-            match float {
-                Float::Finite(n) => Some(n.clone()),
-                _ => None,
-            },
-            float.is_negative(),
-        ),
+    let float = match n {
+        Exact::Integer(n) => &round(n.clone(), 0, false, rules.wide(n)),
+        Exact::Float(float) => float,
     };
-    let finite = finite.as_ref();
+    let negative = float.is_negative();
+    let finite = match float {
+        Float::Finite(n) => Some(n),
+        Float::Zero { .. } => None,
+        // An integer beyond the exponents of an IEEE 754 format.
+        Float::Infinite { .. } | Float::Nan { .. } => {
+            return write_number(spec, &Exact::Float(float.clone()), rules, out);
+        }
+    };
     let (rounding, point) = (rules.rounding, spec.flags.alternate);
     let precision = spec.precision.unwrap_or(6);
     let mut prefix: &[u8] = b"";

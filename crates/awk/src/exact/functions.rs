@@ -134,7 +134,7 @@ pub fn function(f: Function, x: &Float, rules: Rules) -> Step<Float> {
         x => {
             let n = x.to_double();
             return Ok(match (f, x) {
-                (_, Float::Nan { .. }) => x.clone(),
+                (_, Float::Nan { .. }) => Float::Nan { negative: false },
                 (Function::Cos, _) => special(n.cos()),
                 (Function::Exp, _) => special(n.exp()),
                 (Function::Log, _) => special(n.ln()),
@@ -222,10 +222,8 @@ fn square_root(x: &Finite, rules: Rules) -> Float {
 /// # Errors
 /// None in practice: the retries of the library below.
 pub fn angle(y: &Float, x: &Float, rules: Rules) -> Step<Float> {
-    match (y, x) {
-        (Float::Nan { .. }, _) => return Ok(y.clone()),
-        (_, Float::Nan { .. }) => return Ok(x.clone()),
-        _ => {}
+    if matches!((y, x), (Float::Nan { .. }, _) | (_, Float::Nan { .. })) {
+        return Ok(Float::Nan { negative: false });
     }
     // A point on an axis or infinitely far: a multiple of pi/4, which the stand-ins tell.
     let eighths = match (y, x) {
@@ -274,7 +272,7 @@ pub fn power(base: &Exact, exponent: &Exact, rules: Rules) -> Step<Float> {
         Exact::Float(Float::Finite(n)) if n.exponent >= 0 && n.top() < 4096 => Some(n.truncated()),
         _ => None,
     };
-    let (x, y) = (base.to_float(rules), exponent.to_float(rules));
+    let (x, y) = (base.to_float(), exponent.to_float());
     let (Float::Finite(x), Float::Finite(y)) = (&x, &y) else {
         return Ok(power_special(&x, &y));
     };

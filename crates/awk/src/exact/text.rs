@@ -6,8 +6,9 @@ use dashu_int::{IBig, Sign, UBig};
 
 use super::arith::{divide_finite, overflow, round, underflow};
 use super::functions::{settle, to_repr};
-use super::{EXPONENT_MAX, Exact, Finite, Float, Rules};
+use super::{EXPONENT_MAX, Exact, Finite, Float, Rules, rules};
 use crate::num;
+use crate::value::Value;
 
 /// Powers of ten beyond this are approximated before they are computed exactly.
 const EXACT_SCALE_MAX: i64 = 4000;
@@ -209,6 +210,15 @@ pub fn to_stored(n: &Exact) -> Vec<u8> {
         }
     };
     out
+}
+
+/// The value that a cell's bytes mean; to a run that computes with doubles, the nearest one.
+pub fn stored_value(bytes: &[u8]) -> Option<Value> {
+    let n = from_stored(bytes)?;
+    Some(match rules() {
+        Some(_) => n.into_value(),
+        None => Value::Num(n.to_double()),
+    })
 }
 
 /// The number that a cell's bytes mean.

@@ -49,6 +49,23 @@ pub fn split(rec: &[u8], out: &mut Vec<(u32, u32)>, text: &mut Vec<u8>) -> Sourc
     }
 }
 
+/// Appends a value as a field: in quotes if it needs them (RFC 4180).
+pub fn push(value: &[u8], out: &mut Vec<u8>) {
+    let needs = |b: &u8| matches!(b, b',' | b'"' | b'\n' | b'\r');
+    if !value.iter().any(needs) {
+        out.extend_from_slice(value);
+        return;
+    }
+    out.push(b'"');
+    for &byte in value {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
 /// Start and end of the quoted field whose text begins at `start`, and where its comma or the end is; `None` if it has
 /// a quote within.
 fn simple_quoted(rec: &[u8], start: usize) -> Option<(usize, usize, usize)> {

@@ -329,6 +329,16 @@ impl Vm<'_> {
             }
         };
         let in_use = self.inner_in_use();
+        if self.settings.lint
+            && self
+                .store
+                .heap_of(array)?
+                .find(array.table, &self.text[at..])?
+                .is_none()
+        {
+            let key = String::from_utf8_lossy(&self.text[at..]).into_owned();
+            self.lint(&format!("delete: there is no index `{key}` in the array"))?;
+        }
         let heap = self.store.heap_of(array)?;
         if in_use
             && let Some(slot) = heap.find(array.table, &self.text[at..])?

@@ -13,6 +13,7 @@ use super::Vm;
 use crate::error::{Fatal, Step as Result};
 use crate::fields::{Splitter, csv};
 use crate::regex::{Options, Regex};
+use crate::settings::Notation;
 use crate::text;
 use crate::value::{ArrayRef, Link, Value};
 
@@ -221,7 +222,7 @@ impl Vm<'_> {
                 return self.translation(which, args);
             }
             Builtin::Commit | Builtin::Rollback => return self.transaction(which),
-            _ => return Err(Vm::not_loaded(which)),
+            _ => return self.library_function(which, args),
         }))
     }
 
@@ -357,7 +358,7 @@ impl Vm<'_> {
         };
         let charset = self.settings.charset;
         let (mut parts, mut between) = (Vec::new(), Vec::new());
-        if self.settings.csv && args.len() < 3 {
+        if self.settings.input == Notation::Csv && args.len() < 3 {
             let mut unquoted = Vec::new();
             let in_record = csv::split(&subject, &mut parts, &mut unquoted) == csv::Source::Record;
             let text = if in_record { &subject } else { &unquoted };

@@ -54,8 +54,10 @@ pub(super) fn binary(op: ArithOp, a: &Value, b: &Value) -> Result<Value> {
 
 /// `+` or `-` before a value.
 pub(super) fn unary(value: &Value, minus: bool) -> Value {
-    if let Some(n) = small(value) {
-        return Value::Num(if minus { 0.0 - n } else { n });
+    if let Some(n) = small(value)
+        && n != 0.0
+    {
+        return Value::Num(if minus { -n } else { n });
     }
     let rules = rules();
     arith::unary(&Exact::of(value, rules), minus, rules).into_value()
@@ -67,12 +69,9 @@ pub(super) fn step(value: &Value, down: bool) -> Result<Value> {
     binary(op, value, &Value::Num(1.0))
 }
 
-/// The number that a value is, which is what `x++` gives.
+/// The number that a value is, rounded to the precision of now: what `x++` gives.
 pub(super) fn number(value: &Value) -> Value {
-    match value {
-        Value::Num(_) | Value::Exact(_) => value.clone(),
-        value => Exact::of(value, rules()).into_value(),
-    }
+    unary(value, false)
 }
 
 impl Vm<'_> {
@@ -90,7 +89,8 @@ impl Vm<'_> {
                     Exact::Float(_) => decimal,
                 }
             };
-            self.literals.push(n.into_value());
+            self.literals
+                .push(arith::sign(n, literal.minus).into_value());
         }
     }
 
@@ -134,7 +134,13 @@ impl Vm<'_> {
             Builtin::Sqrt => Function::Sqrt,
             _ => return self.exact_other(which, args, &number, rules),
         };
-        let x = number(0).to_float(rules);
+        let (x, rules) = match number(0) {
+            Exact::Integer(n) => {
+                let rules = rules.wide(&n);
+                (Exact::Integer(n).to_float(), rules)
+            }
+            Exact::Float(x) => (x, rules),
+        };
         if matches!(which, Builtin::Log | Builtin::Sqrt)
             && x.is_negative()
             && matches!(x, Float::Finite(_) | Float::Infinite { .. })
@@ -165,7 +171,7 @@ impl Vm<'_> {
                 integer => integer,
             },
             Builtin::Atan2 => {
-                let (y, x) = (number(0).to_float(rules), number(1).to_float(rules));
+                let (y, x) = (number(0).to_float(), number(1).to_float());
                 Exact::Float(functions::angle(&y, &x, rules)?)
             }
             Builtin::And

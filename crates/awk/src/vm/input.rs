@@ -6,10 +6,11 @@
 use std::rc::Rc;
 
 use awk_syntax::lex::unescape;
-use awk_syntax::names::Special;
+use awk_syntax::names::{Library, Special};
 
+use super::resume::Segment;
 use super::{Phase, Vm};
-use crate::code::{Arr, From};
+use crate::code::{Arr, From, NumFn};
 use crate::error::{Fatal, Step as Result, system_reason};
 use crate::records::RecordReader;
 use crate::streams::StreamError;
@@ -32,14 +33,18 @@ pub enum NamedVariable {
 pub struct Input {
     /// ARGV from 1 on, unless the program may change ARGV: then the array is asked.
     pub(super) operands: Vec<Vec<u8>>,
+    /// The operands as they were given.
+    given: Vec<Vec<u8>>,
     /// Names that assignments among the operands may mean.
     pub(super) names: std::collections::HashMap<Vec<u8>, NamedVariable>,
     /// Assigned variables that the program does not mention: a heap keeps them all the same.
     pub others: Vec<(Vec<u8>, Value)>,
     /// Operands of the form `name=value` are files.
     pub no_assignments: bool,
-    warn: Box<dyn FnMut(String)>,
+    pub(super) warn: Box<dyn FnMut(String)>,
     next: usize,
+    /// What is left to read of an operand whose positions are kept.
+    segments: std::collections::VecDeque<Segment>,
     open: bool,
     is_stdin: bool,
     any_file: bool,
@@ -54,18 +59,52 @@ impl Input {
         warn: Box<dyn FnMut(String)>,
     ) -> Input {
         Input {
+            given: operands.clone(),
             operands,
             names,
             others: Vec::new(),
             no_assignments: false,
             warn,
             next: 1,
+            segments: Default::default(),
             open: false,
             is_stdin: false,
             any_file: false,
             finished: false,
         }
     }
+}
+
+/// The entries of a directory, one to a line: inode, name, letter of the kind (gawk manual, "Reading Directories").
+fn folder_reader(name: &[u8]) -> std::result::Result<RecordReader, StreamError> {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{DirEntryExt, MetadataExt};
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name));
+    let failed = |source| StreamError::OpenInput {
+        name: String::from_utf8_lossy(name).into_owned(),
+        source,
+    };
+    let mut lines = Vec::new();
+    let mut line = |inode: u64, name: &[u8], letter: char| {
+        lines.extend_from_slice(format!("{inode}/").as_bytes());
+        lines.extend_from_slice(name);
+        lines.extend_from_slice(format!("/{letter}\n").as_bytes());
+    };
+    for special in [".", ".."] {
+        let meta = std::fs::metadata(path.join(special)).map_err(failed)?;
+        line(meta.ino(), special.as_bytes(), 'd');
+    }
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let letter = match entry.file_type() {
+            Ok(kind) => super::library::letter(kind),
+            Err(_) => 'u',
+        };
+        line(entry.ino(), entry.file_name().as_bytes(), letter);
+    }
+    let mut reader = RecordReader::new(Box::new(std::io::Cursor::new(lines)));
+    reader.take_lines();
+    Ok(reader)
 }
 
 /// `name=value`, if the operand is one.
@@ -174,6 +213,7 @@ impl Vm<'_> {
 
     /// Opens the next file of the main input, working off assignments on the way; false when there is none.
     fn open_next(&mut self) -> Result<bool> {
+        self.end_inplace()?;
         let count = self.settings.get(Special::ARGC).to_num();
         while (self.input.next as f64) < count {
             let n = self.input.next;
@@ -199,6 +239,9 @@ impl Vm<'_> {
         if self.input.any_file {
             return Ok(false);
         }
+        if self.resume.is_some() {
+            return Err(Fatal::operand("--resume: no files are given"));
+        }
         self.input.any_file = true;
         self.lend_stdin();
         self.settings
@@ -207,15 +250,36 @@ impl Vm<'_> {
     }
 
     fn open_operand(&mut self, operand: &[u8]) -> Result<bool> {
+        if self.resume.is_some() && (operand == b"-" || operand == b"/dev/stdin") {
+            return Err(Fatal::operand(
+                "--resume: standard input has no position to come back to; give the files themselves",
+            ));
+        }
         if operand == b"-" || operand == b"/dev/stdin" {
             self.lend_stdin();
         } else {
             match self.streams.open_input(operand) {
+                Ok(_) if self.sandbox && !self.input.given.iter().any(|g| g == operand) => {
+                    let shown = String::from_utf8_lossy(operand);
+                    return Err(Fatal::operand(format!(
+                        "cannot open file {shown:?} for reading: with --sandbox only the files on the command line"
+                    )));
+                }
+                Ok(file) if self.resume.is_some() => {
+                    self.input.segments = self.segments(operand, file)?.into();
+                    self.settings
+                        .set(Special::FILENAME, Value::input(operand))?;
+                    self.open_segment()?;
+                    return Ok(true);
+                }
                 Ok(file) => {
-                    self.record.detach();
-                    self.record.reader = Some(RecordReader::new(Box::new(file)));
-                    self.input.is_stdin = false;
-                    self.input.open = true;
+                    let reader = self.file_reader(file)?;
+                    self.open_reader(reader);
+                }
+                Err(StreamError::IsDirectory { .. }) if self.reads_folders() => {
+                    let reader = folder_reader(operand)
+                        .map_err(|error| Fatal::operand(error.to_string()))?;
+                    self.open_reader(reader);
                 }
                 Err(StreamError::StdoutClosed) => return Err(Fatal::broken_pipe()),
                 Err(error) if self.code.begin_file.is_some() => {
@@ -237,8 +301,54 @@ impl Vm<'_> {
         self.begin_file(None)
     }
 
+    fn open_reader(&mut self, reader: RecordReader) {
+        self.record.detach();
+        self.record.reader = Some(reader);
+        self.input.is_stdin = false;
+        self.input.open = true;
+    }
+
+    /// A reader for an operand; of all its bytes as one record if library `readfile` is told so.
+    fn file_reader(&mut self, file: std::fs::File) -> Result<RecordReader> {
+        let mut reader = RecordReader::new(Box::new(file));
+        if self.code.libraries.contains(&Library::Readfile) && self.procinfo(b"readfile")?.is_some()
+        {
+            reader.take_all();
+        }
+        Ok(reader)
+    }
+
+    /// Library `readdir`: directories are files of their entries.
+    fn reads_folders(&self) -> bool {
+        self.code.libraries.contains(&Library::Readdir)
+    }
+
+    /// Opens the next stretch of an operand whose positions are kept.
+    fn open_segment(&mut self) -> Result<()> {
+        let Some(segment) = self.input.segments.pop_front() else {
+            return Ok(());
+        };
+        let file = segment.file.try_clone().map_err(|error| {
+            Fatal::operand(format!(
+                "cannot open an input file once more: {}",
+                system_reason(&error)
+            ))
+        })?;
+        self.record.detach();
+        self.record.reader = Some(RecordReader::new(Box::new(file)));
+        self.input.is_stdin = false;
+        self.input.open = true;
+        self.settings.fnr = segment.fnr;
+        self.begin_segment(segment);
+        self.begin_file(None)?;
+        Ok(())
+    }
+
     /// Runs the BEGINFILE rules for the file that was just opened, or could not be; false if it is to be skipped.
     fn begin_file(&mut self, error: Option<&StreamError>) -> Result<bool> {
+        if error.is_none() {
+            self.begin_inplace()?;
+        }
         let Some(entry) = self.code.begin_file else {
             return Ok(true);
         };
@@ -291,6 +401,9 @@ impl Vm<'_> {
 
     fn close_current(&mut self) {
         self.record.detach();
+        if self.resume.is_some() {
+            self.note_position(true);
+        }
         if let Some(reader) = self.record.reader.take()
             && self.input.is_stdin
         {
@@ -302,6 +415,7 @@ impl Vm<'_> {
 
     pub(super) fn skip_file(&mut self) -> Result<()> {
         if self.input.open {
+            self.skip_segment();
             self.end_file()?;
         }
         Ok(())
@@ -316,6 +430,10 @@ impl Vm<'_> {
             {
                 match reader.next(&self.settings.separator) {
                     Ok(Some(range)) => {
+                        if self.resume.is_some() && self.is_unfinished(range.len()) {
+                            self.end_file()?;
+                            continue;
+                        }
                         self.settings.nr += 1.0;
                         self.settings.fnr += 1.0;
                         return Ok(Some(range));
@@ -323,6 +441,10 @@ impl Vm<'_> {
                     Ok(None) => self.end_file()?,
                     Err(error) => return Err(self.read_error(&error)),
                 }
+            }
+            if !self.input.segments.is_empty() {
+                self.open_segment()?;
+                continue;
             }
             if self.input.finished || !self.open_next()? {
                 self.input.finished = true;
@@ -345,6 +467,9 @@ impl Vm<'_> {
     /// The next record as `$0`; false at the end of input.
     #[inline]
     pub(super) fn next_record(&mut self) -> Result<bool> {
+        if self.commit_every > 0 {
+            self.count_to_commit()?;
+        }
         self.record.before_read();
         match self.read_main()? {
             Some(range) => {
@@ -352,10 +477,23 @@ impl Vm<'_> {
                 if self.code.uses(Special::RT) {
                     self.note_terminator()?;
                 }
+                if let Some(array) = self.json {
+                    self.load_json(array)?;
+                }
                 Ok(true)
             }
             None => Ok(false),
         }
+    }
+
+    /// A record is about to be read: commits if there were enough since the last commit.
+    fn count_to_commit(&mut self) -> Result<()> {
+        if self.since_commit == self.commit_every {
+            self.commit()?;
+            self.since_commit = 0;
+        }
+        self.since_commit += 1;
+        Ok(())
     }
 
     /// RT is what ended the record that was just read from the main input.
@@ -417,6 +555,9 @@ impl Vm<'_> {
                 "expression for `{sign}` redirection is an empty string"
             )));
         }
+        if from == From::Coprocess && self.is_mirror(name) {
+            return self.read_mirror(into_value);
+        }
         let separator = Rc::clone(&self.settings.separator);
         let lent =
             self.input.is_stdin && (name == b"-" || name == b"/dev/stdin") && from == From::File;
@@ -433,6 +574,15 @@ impl Vm<'_> {
             },
             From::File => match self.streams.input_file(name) {
                 Ok(reader) => reader,
+                Err(StreamError::IsDirectory { .. })
+                    if self.code.libraries.contains(&Library::Readdir) =>
+                {
+                    let made = folder_reader(name);
+                    match made {
+                        Ok(reader) => self.streams.add_input(name, reader),
+                        Err(error) => return self.no_line(error),
+                    }
+                }
                 Err(error) => return self.no_line(error),
             },
             From::Main | From::Command => match self.streams.input_command(name) {
@@ -485,6 +635,36 @@ impl Vm<'_> {
         }
         self.warn(message);
         Ok(())
+    }
+
+    /// A function got what it has no answer for.
+    #[cold]
+    pub(super) fn out_of_range(&mut self, function: NumFn, n: f64) -> f64 {
+        let name = if function == NumFn::Log {
+            "log"
+        } else {
+            "sqrt"
+        };
+        self.warn(&format!("{name}: received negative argument {n}"));
+        f64::NAN.copysign(-1.0)
+    }
+
+    /// An element is read that was never set.
+    #[cold]
+    pub(super) fn lint_element(&mut self, array: Arr) -> Result<()> {
+        let name = self.array_name(array);
+        self.lint(&format!("reference to uninitialized element of `{name}`"))
+    }
+
+    fn array_name(&self, array: Arr) -> String {
+        match array {
+            Arr::TOP => "an array inside another".to_string(),
+            Arr(n) if n & Arr::LOCAL != 0 => self.local_name(n & !Arr::LOCAL),
+            array => match array.as_special() {
+                Some(special) => special.name().to_string(),
+                None => self.code.globals[array.0 as usize].clone(),
+            },
+        }
     }
 
     /// `getline` failed: its value, and ERRNO.

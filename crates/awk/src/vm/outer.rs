@@ -7,6 +7,7 @@ use awk_syntax::names::{Builtin, Origin, Special};
 use super::Vm;
 use crate::code::Arr;
 use crate::error::Step as Result;
+use crate::settings::Notation;
 use crate::value::{ArrayRef, Value};
 
 /// The version of gawk whose language this is: programs ask PROCINFO for it.
@@ -71,6 +72,11 @@ impl Vm<'_> {
             ("strftime", text(super::timing::DEFAULT_FORMAT)),
             ("FS", text(self.settings.cut_by)),
             ("errno", Value::Num(0.0)),
+            // By these a program finds out whether it can have numbers of any size.
+            ("gmp_version", text(crate::exact::LIBRARY)),
+            ("mpfr_version", text(crate::exact::LIBRARY)),
+            ("prec_min", Value::Num(1.0)),
+            ("prec_max", Value::Num(crate::exact::PRECISION_MAX as f64)),
             ("pid", pid(Some(process::getpid()))),
             ("ppid", pid(process::getppid())),
             ("pgrpid", pid(Some(process::getpgrp()))),
@@ -79,6 +85,9 @@ impl Vm<'_> {
             ("gid", number(process::getgid().as_raw())),
             ("egid", number(process::getegid().as_raw())),
         ];
+        if self.settings.input == Notation::Csv {
+            entries.push(("CSV", Value::Num(1.0)));
+        }
         let groups = process::getgroups().unwrap_or_default();
         let names: Vec<String> = (1..=groups.len()).map(|n| format!("group{n}")).collect();
         for (name, group) in names.iter().zip(&groups) {

@@ -5,6 +5,7 @@ use awk_syntax::names::Special;
 use super::Vm;
 use crate::code::{Arr, To};
 use crate::error::{Fatal, Step as Result};
+use crate::settings::Notation;
 use crate::streams::{OutKind, Side};
 use crate::value::Value;
 
@@ -32,6 +33,9 @@ impl Vm<'_> {
                 "expression for `{sign}` redirection is an empty string"
             )));
         }
+        if !self.code.libraries.is_empty() && self.write_by_library(kind, line, name) {
+            return Ok(());
+        }
         if matches!(kind, OutKind::Pipe | OutKind::Coprocess)
             && !self.streams.is_running(&self.text[name..])
         {
@@ -48,6 +52,13 @@ impl Vm<'_> {
         self.marks.push(self.text.len());
         let first = self.vals.len() - args as usize;
         for (at, v) in self.vals[first..].iter().enumerate() {
+            if self.settings.output != Notation::Plain {
+                self.scratch.clear();
+                v.append_to(&self.settings.ofmt, &mut self.scratch);
+                let notation = self.settings.output;
+                notation.push(&self.scratch, at == 0, &mut self.text);
+                continue;
+            }
             if at > 0 {
                 self.text.extend_from_slice(&self.settings.ofs);
             }
@@ -57,10 +68,38 @@ impl Vm<'_> {
         self.vals.truncate(first);
     }
 
+    /// Libraries that see output on its way: true if it has arrived.
+    fn write_by_library(&mut self, kind: OutKind, line: usize, name: usize) -> bool {
+        let target = self.text[name..].to_vec();
+        if kind == OutKind::Coprocess && self.is_mirror(&target) {
+            let text = self.text[line..name].to_vec();
+            self.write_mirror(&text);
+            self.text.truncate(line);
+            return true;
+        }
+        let text = self.text[line..name].to_vec();
+        if kind == OutKind::File
+            && let Some(reversed) = self.reverse_output(&target, &text)
+        {
+            self.text.truncate(line);
+            self.text.extend_from_slice(&reversed);
+            self.text.extend_from_slice(&target);
+        }
+        false
+    }
+
     /// `close` of the stream named on top of the text buffer; its status goes on the number stack.
     pub(super) fn close(&mut self) -> Result<()> {
         let mark = self.pop_mark();
-        let status = self.streams.close(&self.text[mark..]);
+        let mut status = self.streams.close(&self.text[mark..]);
+        if !self.code.libraries.is_empty() {
+            let name = self.text[mark..].to_vec();
+            self.reversed.remove(&name);
+            if self.is_mirror(&name) {
+                self.mirror.clear();
+                status = 0.0;
+            }
+        }
         self.text.truncate(mark);
         self.nums.push(status);
         self.note_close(status)
@@ -72,7 +111,11 @@ impl Vm<'_> {
             return Ok(());
         }
         let reason = Value::text(b"close of redirection that was never opened", false);
-        self.settings.set(Special::ERRNO, reason)
+        self.settings.set(Special::ERRNO, reason)?;
+        if self.settings.lint {
+            self.lint("close: there is no open file, pipe or coprocess of that name")?;
+        }
+        Ok(())
     }
 
     /// The same for one end, named above it, of a coprocess.

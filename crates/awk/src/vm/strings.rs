@@ -10,6 +10,7 @@ use crate::fields::csv;
 use crate::format::{Arg, Format};
 use crate::num::looks_numeric;
 use crate::regex::Regex;
+use crate::settings::Notation;
 use crate::text::{self, Charset};
 use crate::value::Value;
 
@@ -182,7 +183,7 @@ impl Vm<'_> {
         let array = self.array(array)?;
         let paragraph = sep == Sep::Default && self.settings.paragraph;
         self.spans.clear();
-        if self.settings.csv && sep == Sep::Default {
+        if self.settings.input == Notation::Csv && sep == Sep::Default {
             let subject = self.text.split_off(mark);
             if csv::split(&subject, &mut self.spans, &mut self.text) == csv::Source::Record {
                 self.text.extend_from_slice(&subject);
@@ -267,6 +268,9 @@ impl Vm<'_> {
 
     /// Values on the stack, formatted: a new string in the text buffer.
     pub(super) fn format(&mut self, format: &Format, args: u32) -> Result<()> {
+        if self.settings.lint && args as usize > format.args_needed() {
+            self.lint("printf: more arguments are given than the format uses")?;
+        }
         self.marks.push(self.text.len());
         let first = self.vals.len() - args as usize;
         let args: Vec<Arg<'_>> = self.vals[first..].iter().map(argument).collect();

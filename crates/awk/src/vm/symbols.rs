@@ -37,7 +37,10 @@ impl Vm<'_> {
                 "attempt to use array `SYMTAB[\"{}\"]` in a scalar context",
                 String::from_utf8_lossy(name)
             ))),
-            Some(NamedVariable::Function) | None => Err(Vm::no_symbol(name)),
+            Some(NamedVariable::Function) | None => match self.library_number(name) {
+                Some(n) => Ok(Value::Num(n)),
+                None => Err(Vm::no_symbol(name)),
+            },
         }
     }
 

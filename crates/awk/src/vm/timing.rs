@@ -74,6 +74,15 @@ impl Vm<'_> {
         })
     }
 
+    /// Date and time, for people.
+    pub(crate) fn date_text(&mut self) -> String {
+        let args = [Value::text(b"%a %b %e %H:%M:%S %Y", false)];
+        match self.time_function(Builtin::Strftime, &args) {
+            Ok(text) => String::from_utf8_lossy(&self.settings.text_of(&text)).into_owned(),
+            Err(_) => String::new(),
+        }
+    }
+
     /// A variable of the environment as commands would get it.
     pub(super) fn environment(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>> {
         if !self.code.uses(Special::ENVIRON) {

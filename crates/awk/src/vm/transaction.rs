@@ -6,7 +6,7 @@
 use awk_syntax::names::Builtin;
 
 use super::Vm;
-use crate::error::{Fatal, Step as Result};
+use crate::error::Step as Result;
 use crate::value::{ArrayRef, Value};
 
 impl Vm<'_> {
@@ -31,6 +31,7 @@ impl Vm<'_> {
         if !self.inner_in_use() {
             self.store.bury()?;
         }
+        self.save_positions()?;
         let others = self.input.others.clone();
         self.store
             .commit(self.program, &self.globals, &others, self.durability)?;
@@ -69,13 +70,5 @@ impl Vm<'_> {
             Value::Array(array) if !array.scratch && !self.store.is_global(*array) => Some(*array),
             _ => None,
         }
-    }
-
-    /// Functions of libraries that have no place in the machine.
-    pub(super) fn not_loaded(which: Builtin) -> Fatal {
-        Fatal::new(format!(
-            "`{}` is a function of a library that is not loaded",
-            which.name()
-        ))
     }
 }

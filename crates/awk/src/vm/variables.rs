@@ -32,7 +32,12 @@ impl Vm<'_> {
             Field::Text(s) => Value::input(s),
             Field::Str(s) => Value::text(s, false),
             Field::Value(v) => v.clone(),
-            Field::Missing => Value::missing(),
+            Field::Missing => {
+                if self.settings.lint {
+                    self.warn(&format!("reference to uninitialized field `${n}`"));
+                }
+                Value::missing()
+            }
         }
     }
 
@@ -49,6 +54,9 @@ impl Vm<'_> {
                     },
                     &mut self.text,
                 );
+            }
+            Field::Missing if self.settings.lint => {
+                self.warn(&format!("reference to uninitialized field `${n}`"));
             }
             Field::Missing => {}
         }

@@ -1,0 +1,77 @@
+//! Splitting the process: the child keeps the memory and loses the claim to the file.
+//!
+//! The invariant: of two processes with the same writer's descriptors only the parent ever commits; what the child sees stays
+//! the state of the fork, however often the parent commits. So the child holds a pin on the last commit from before it exists,
+//! in a description of its own, and goes on as a reader's snapshot does: its changes are private and forgotten.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+use crate::lock::Locks;
+use crate::{Error, Region, Result};
+
+/// Which of the two processes this is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Forked {
+    /// The old one; the number is the child's.
+    Parent(i32),
+    /// The new one.
+    Child,
+}
+
+impl Region {
+    /// Makes a copy of the process.
+    ///
+    /// # Errors
+    /// When the process has more than one thread, of which the child would have only this one; when the system has no room
+    /// for another process; when the commit cannot be pinned for the child. There is no child then.
+    pub fn fork(&mut self) -> Result<Forked> {
+        let path = match &self.backing {
+            Some(backing) => backing.path_text(),
+            None => "(memory)".to_string(),
+        };
+        let io = |action: &'static str| {
+            let path = path.clone();
+            move |error| Error::io(path.clone(), action, error)
+        };
+        let threads = std::fs::read_dir("/proc/self/task").map_err(io("count threads"))?;
+        if threads.count() != 1 {
+            let error = std::io::Error::other("the process has several threads");
+            return Err(io("fork")(error));
+        }
+        let pin = match &self.backing {
+            Some(backing) if backing.writer => Some(backing.pin().map_err(io("pin the commit"))?),
+            _ => None,
+        };
+        // SAFETY: with a single thread nothing is held by another one, so the child may use all of its memory.
+        let pid = unsafe { libc::fork() };
+        match pid {
+            -1 => Err(io("fork")(std::io::Error::last_os_error())),
+            0 => {
+                if let Some(backing) = &mut self.backing {
+                    backing.writer = false;
+                    if let Some(pin) = pin {
+                        backing.locks = pin;
+                    }
+                }
+                Ok(Forked::Child)
+            }
+            // The parent's copy of the pin's descriptor is closed here; the lock lives as long as the child's.
+            pid => Ok(Forked::Parent(pid)),
+        }
+    }
+}
+
+impl crate::commit::Backing {
+    /// A reader's pin on the last commit, in an open file description of its own.
+    fn pin(&self) -> std::io::Result<Locks> {
+        let Some(file) = self.locks.file() else {
+            return Ok(Locks::none());
+        };
+        // Through /proc and not by name: the name may belong to another file by now.
+        let own = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let locks = Locks::on(own);
+        locks.end_opening(self.tail.seq)?;
+        Ok(locks)
+    }
+}
