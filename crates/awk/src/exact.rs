@@ -466,3 +466,142 @@ impl Exact {
 pub fn compare_values(left: &Value, right: &Value, rules: Rules) -> Option<Ordering> {
     Exact::of(left, rules).compare(&Exact::of(right, rules))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(n: &Exact) -> String {
+        String::from_utf8(text::to_stored(n)).unwrap()
+    }
+
+    #[test]
+    fn what_a_heap_keeps_reads_back_as_the_same_number() {
+        let rules = Rules {
+            precision: 300,
+            ..Rules::default()
+        };
+        for written in [
+            "0",
+            "-0.0",
+            "1.5",
+            "-1.5625",
+            "0.1",
+            "1e300",
+            "-1e-300",
+            "+inf",
+            "-inf",
+            "+nan",
+            "-nan",
+            "123456789012345678901234567890",
+            "-9007199254740993",
+            "3.0",
+        ] {
+            let n = text::parse_prefix(written.as_bytes(), rules);
+            assert_eq!(
+                text::from_stored(&text::to_stored(&n)),
+                Some(n),
+                "{written}"
+            );
+        }
+        let n = text::parse_prefix(b"-1.5625", rules);
+        assert_eq!(text(&n), "F-19p-4");
+        assert_eq!(n.to_double(), -1.5625);
+        for damaged in [
+            &b"I"[..],
+            b"I1x",
+            b"F",
+            b"F1",
+            b"Fzp0",
+            b"F1p",
+            b"F1p99999999999999",
+            b"Q",
+        ] {
+            assert_eq!(text::from_stored(damaged), None, "{damaged:?}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_the_nearest_ones() {
+        let rules = Rules {
+            precision: 2000,
+            ..Rules::default()
+        };
+        for written in [
+            "0.1",
+            "1e308",
+            "1.8e308",
+            "-1e400",
+            "4.9e-324",
+            "2.4e-324",
+            "2.5e-324",
+            "1e-310",
+            "9007199254740993",
+            "2.2250738585072011e-308",
+            "123456789012345678901234567890",
+        ] {
+            let expected: f64 = written.parse().unwrap();
+            let n = text::parse_prefix(written.as_bytes(), rules);
+            assert_eq!(n.to_double().to_bits(), expected.to_bits(), "{written}");
+        }
+        for n in [0.1, -0.0, 5e-324, f64::MAX, f64::MIN_POSITIVE, 1e17, -3.0] {
+            assert_eq!(Float::of_double(n).to_double().to_bits(), n.to_bits());
+        }
+    }
+
+    #[test]
+    fn numbers_of_either_kind_compare_exactly() {
+        let rules = Rules::default();
+        let n = |written: &str| text::parse_prefix(written.as_bytes(), rules);
+        assert_eq!(
+            n("9007199254740993").compare(&n("9007199254740992.0")),
+            Some(Ordering::Greater)
+        );
+        assert_eq!(
+            n("-9007199254740993").compare(&n("-9007199254740992.0")),
+            Some(Ordering::Less)
+        );
+        assert_eq!(n("0").compare(&n("-0.0")), Some(Ordering::Equal));
+        assert_eq!(n("1e400").compare(&n("+inf")), Some(Ordering::Less));
+        assert_eq!(n("+nan").compare(&n("1")), None);
+    }
+
+    #[test]
+    fn far_numbers_still_decide_the_rounding() {
+        let add = |a: &str, b: &str, rounding| {
+            let rules = Rules {
+                rounding,
+                ..Rules::default()
+            };
+            let (a, b) = (
+                text::parse_prefix(a.as_bytes(), rules),
+                text::parse_prefix(b.as_bytes(), rules),
+            );
+            arith::binary(awk_syntax::ast::ArithOp::Add, &a, &b, rules)
+                .unwrap()
+                .to_double()
+        };
+        let above = 1.0 + f64::EPSILON;
+        assert_eq!(add("1.0", "1e-300", Rounding::Up), above);
+        assert_eq!(add("1.0", "1e-300", Rounding::Nearest), 1.0);
+        assert_eq!(
+            add("1.0", "-1e-300", Rounding::Zero),
+            1.0 - f64::EPSILON / 2.0
+        );
+        assert_eq!(add("-1.0", "-1e-300", Rounding::Away), -above);
+    }
+
+    #[test]
+    fn integers_that_would_fill_the_memory_are_refused() {
+        let rules = Rules::default();
+        let n = |written: &str| text::parse_prefix(written.as_bytes(), rules);
+        let pow =
+            |a: &str, b: &str| arith::binary(awk_syntax::ast::ArithOp::Pow, &n(a), &n(b), rules);
+        let message = pow("2", "1000000000000").unwrap_err().to_string();
+        assert!(message.contains("1000000000000 bits"), "{message}");
+        assert!(pow("3", "99999999999999999999999999").is_err());
+        assert!(pow("-1", "99999999999999999999999999").is_ok());
+        let shift = [n("1"), n("1000000000000")];
+        assert!(bits::function(awk_syntax::names::Builtin::Lshift, &shift).is_err());
+    }
+}

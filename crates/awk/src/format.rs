@@ -606,7 +606,11 @@ fn write_char(cs: Charset, spec: &Spec, arg: Arg<'_>, out: &mut Vec<u8>) {
         Arg::Str(s) => &s[..text::next_char(cs, s).1],
         Arg::Num(_) | Arg::StrNum(_) | Arg::Exact(_) => {
             // Modulo 2^32, then what UTF-8 can hold; the rest falls back to its lowest byte (gawk in glibc's C.UTF-8).
-            let code = (number_of(arg).trunc() % 4_294_967_296.0) as i64 as u32;
+            let code = match arg {
+                Arg::Exact(n) => exact::format::rounded(n, exact::rules().unwrap_or_default()),
+                arg => number_of(arg).trunc(),
+            };
+            let code = (code % 4_294_967_296.0) as i64 as u32;
             let len = encode(cs, code, &mut encoded);
             // gawk counts the width of a character that is made in bytes.
             charset = Charset::Bytes;

@@ -397,15 +397,12 @@ pub fn unary(n: &Exact, minus: bool, rules: Rules) -> Exact {
 /// `intdiv`: quotient and remainder of the integers that are left when what is behind the points is cut off.
 ///
 /// # Errors
-/// Division by zero; an operand that is no number.
-pub fn integer_division(a: &Exact, b: &Exact) -> Step<(IBig, IBig)> {
-    let whole = |n: &Exact| {
-        n.truncated()
-            .ok_or_else(|| Fatal::new("intdiv: an infinity or NaN cannot be divided"))
-    };
+/// Why there is none, in words.
+pub fn integer_division(a: &Exact, b: &Exact) -> Result<(IBig, IBig), &'static str> {
+    let whole = |n: &Exact| n.truncated().ok_or("infinity and NaN cannot be divided");
     let (a, b) = (whole(a)?, whole(b)?);
     if b.is_zero() {
-        return Err(Fatal::new("intdiv: division by zero"));
+        return Err("division by zero");
     }
     Ok(a.div_rem(&b))
 }

@@ -33,6 +33,21 @@ pub fn push_text(n: &Exact, convfmt: &Format, rules: Rules, out: &mut Vec<u8>) {
     }
 }
 
+/// The integer that `%c` takes a fraction for, as a double.
+pub(crate) fn rounded(n: &Exact, rules: Rules) -> f64 {
+    match n {
+        Exact::Float(Float::Finite(n)) if n.exponent < 0 => {
+            let magnitude = decimal::scaled(n, 0, rules.rounding).to_f64().value();
+            if n.is_negative() {
+                -magnitude
+            } else {
+                magnitude
+            }
+        }
+        n => n.to_double(),
+    }
+}
+
 /// One conversion of a number.
 pub(crate) fn write_number(spec: &Spec, n: &Exact, rules: Rules, out: &mut Vec<u8>) {
     let from = out.len();

@@ -247,10 +247,11 @@ impl Vm<'_> {
     fn integer_division(&mut self, args: &[Value]) -> Result<Value> {
         let (n, by) = (args[0].to_num().trunc(), args[1].to_num().trunc());
         let array = self.array_argument("intdiv", 3, args.get(2))?;
-        if by == 0.0 {
-            return Err(Fatal::new("intdiv: division by zero"));
-        }
         self.clear(array)?;
+        if by == 0.0 {
+            self.warn("intdiv: division by zero: there is no result");
+            return Ok(Value::Num(-1.0));
+        }
         for (key, value) in [("quotient", (n / by).trunc()), ("remainder", n % by)] {
             let slot = self.store.entry(array, key.as_bytes())?;
             self.store.set_num(array, slot, value + 0.0)?;

@@ -193,8 +193,15 @@ impl Vm<'_> {
             },
             Builtin::Intdiv => {
                 let array = self.array_argument("intdiv", 3, args.get(2))?;
-                let (quotient, rest) = arith::integer_division(&number(0), &number(1))?;
+                let divided = arith::integer_division(&number(0), &number(1));
                 self.clear(array)?;
+                let (quotient, rest) = match divided {
+                    Ok(pair) => pair,
+                    Err(why) => {
+                        self.warn(&format!("intdiv: {why}: there is no result"));
+                        return Ok(Some(Value::Num(-1.0)));
+                    }
+                };
                 for (key, n) in [("quotient", quotient), ("remainder", rest)] {
                     let slot = self.store.entry(array, key.as_bytes())?;
                     let value = Exact::Integer(n).into_value();
