@@ -51,8 +51,8 @@ impl<'a> Compiler<'a> {
             }
     }
 
-    /// A number in the program text, perhaps with signs, that no double holds. The machine reads it when the run begins, by
-    /// the PREC and ROUNDMODE of then.
+    /// A number in the program text, perhaps with minuses directly before it, that no double holds. The machine reads it when
+    /// the run begins, by the PREC and ROUNDMODE of then; in `-(0.1)` and `+0.1` the sign is an operator, which rounds.
     pub(super) fn literal(&mut self, e: &Expr) -> Option<u32> {
         if !self.wish.exact || self.known(e).is_some() {
             return None;
@@ -60,7 +60,6 @@ impl<'a> Compiler<'a> {
         let (mut minus, mut inner) = (false, e);
         let near = loop {
             match &inner.kind {
-                ExprKind::Group(operand) | ExprKind::Plus(operand) => inner = operand,
                 ExprKind::Minus(operand) => {
                     minus = !minus;
                     inner = operand;

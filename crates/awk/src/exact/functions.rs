@@ -152,9 +152,7 @@ pub fn function(f: Function, x: &Float, rules: Rules) -> Step<Float> {
     match f {
         Function::Sqrt | Function::Log if x.is_negative() => Ok(Float::Nan { negative: false }),
         Function::Sqrt => Ok(square_root(x, rules)),
-        Function::Log if *x == one => Ok(Float::Zero {
-            negative: rules.rounding == Rounding::Down,
-        }),
+        Function::Log if *x == one => Ok(Float::Zero { negative: false }),
         Function::Log => certain(rules, 0, |c| Ok(c.ln(&repr, None)?.value())),
         // exp(x) = 1 + x + ..., cos(x) = 1 - x^2/2 + ..., sin(x) = x - x^3/6 + ...
         Function::Exp if tiny => Ok(beside(&one, !x.is_negative(), rules)),
