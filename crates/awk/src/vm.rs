@@ -432,52 +432,15 @@ impl<'p> Vm<'p> {
                 }
 
                 // ---- exact numbers ----
-                Op::ExactConst(n) => self.vals.push(self.literals[n as usize].clone()),
-                Op::ExactArith(op) => {
-                    let b = self.pop_val();
-                    let a = self.pop_val();
-                    self.vals.push(exact::binary(op, &a, &b)?);
-                }
-                Op::ExactNeg => {
-                    let n = self.pop_val();
-                    self.vals.push(exact::unary(&n, true));
-                }
-                Op::ExactPlus => {
-                    let n = self.pop_val();
-                    self.vals.push(exact::unary(&n, false));
-                }
-                Op::ExactSwapped(op) => {
-                    let a = self.pop_val();
-                    let b = self.pop_val();
-                    self.vals.push(exact::binary(op, &a, &b)?);
-                }
-                Op::ExactUnder(op) => {
-                    let a = self.pop_val();
-                    let key = self.pop_val();
-                    let b = self.pop_val();
-                    self.vals.push(key);
-                    self.vals.push(exact::binary(op, &a, &b)?);
-                }
-                Op::ExactStep { down, old } => {
-                    let n = self.pop_val();
-                    let new = exact::step(&n, down)?;
-                    if old {
-                        self.vals.push(exact::number(&n));
-                    }
-                    self.vals.push(new);
-                }
-                Op::ExactStepUnder { down } => {
-                    let n = self.pop_val();
-                    let key = self.pop_val();
-                    self.vals.push(exact::number(&n));
-                    self.vals.push(key);
-                    self.vals.push(exact::step(&n, down)?);
-                }
-                Op::ValFieldPeek => {
-                    let at = field_number(self.nums.last().copied().unwrap_or(0.0))?;
-                    let v = self.field(at);
-                    self.vals.push(v);
-                }
+                Op::ExactConst(_)
+                | Op::ExactArith(_)
+                | Op::ExactNeg
+                | Op::ExactPlus
+                | Op::ExactSwapped(_)
+                | Op::ExactUnder(_)
+                | Op::ExactStep { .. }
+                | Op::ExactStepUnder { .. }
+                | Op::ValFieldPeek => self.exact(op)?,
 
                 // ---- values ----
                 Op::Const(n) => self.vals.push(code.consts[n as usize].clone()),

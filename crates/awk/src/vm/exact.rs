@@ -7,7 +7,8 @@ use awk_syntax::ast::ArithOp;
 use awk_syntax::names::{Builtin, Special};
 use dashu_int::IBig;
 
-use super::Vm;
+use super::{Vm, field_number};
+use crate::code::Op;
 use crate::error::{Fatal, Step as Result};
 use crate::exact::functions::{self, Function};
 use crate::exact::{self, Exact, Float, Rules, arith, bits, text};
@@ -75,6 +76,63 @@ pub(super) fn number(value: &Value) -> Value {
 }
 
 impl Vm<'_> {
+    /// Runs an instruction for exact numbers. Apart from the loop, which would have a larger frame for everybody.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn exact(&mut self, op: Op) -> Result<()> {
+        match op {
+            Op::ExactConst(n) => self.vals.push(self.literals[n as usize].clone()),
+            Op::ExactArith(op) => {
+                let b = self.pop_val();
+                let a = self.pop_val();
+                self.vals.push(binary(op, &a, &b)?);
+            }
+            Op::ExactNeg => {
+                let n = self.pop_val();
+                self.vals.push(unary(&n, true));
+            }
+            Op::ExactPlus => {
+                let n = self.pop_val();
+                self.vals.push(unary(&n, false));
+            }
+            Op::ExactSwapped(op) => {
+                let a = self.pop_val();
+                let b = self.pop_val();
+                self.vals.push(binary(op, &a, &b)?);
+            }
+            Op::ExactUnder(op) => {
+                let a = self.pop_val();
+                let key = self.pop_val();
+                let b = self.pop_val();
+                self.vals.push(key);
+                self.vals.push(binary(op, &a, &b)?);
+            }
+            Op::ExactStep { down, old } => {
+                let n = self.pop_val();
+                let new = step(&n, down)?;
+                if old {
+                    self.vals.push(number(&n));
+                }
+                self.vals.push(new);
+            }
+            Op::ExactStepUnder { down } => {
+                let n = self.pop_val();
+                let key = self.pop_val();
+                self.vals.push(number(&n));
+                self.vals.push(key);
+                self.vals.push(step(&n, down)?);
+            }
+            Op::ValFieldPeek => {
+                let at = field_number(self.nums.last().copied().unwrap_or(0.0))?;
+                let v = self.field(at);
+                self.vals.push(v);
+            }
+
+            op => unreachable!("{op:?} is not for exact numbers"),
+        }
+        Ok(())
+    }
+
     /// Reads the literals of the program by PREC and ROUNDMODE as they are now.
     pub(super) fn read_literals(&mut self) {
         let rules = rules();
