@@ -140,7 +140,18 @@ fn push_other(out: &mut Vec<u8>, bytes: &[u8]) {
             out.push(*truth);
             out.push(b')');
         }
-        Some((b'I' | b'F', digits)) => push_escaped(out, digits, b""),
+        Some((b'I', digits)) => push_escaped(out, digits, b""),
+        // Hexadecimal, as C's %a writes it: a decimal of all its digits would be long, and a short one another number.
+        Some((b'F', [b'-', digits @ ..])) if digits.contains(&b'p') => {
+            out.extend_from_slice(b"-0x");
+            push_escaped(out, digits, b"");
+        }
+        Some((b'F', digits)) => {
+            if digits.contains(&b'p') {
+                out.extend_from_slice(b"0x");
+            }
+            push_escaped(out, digits, b"");
+        }
         Some((b'U', [])) | None => {}
         Some(_) => {
             out.extend_from_slice(b"a value that this program does not know: ");

@@ -239,6 +239,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;
+    language.wish.exact = args.bignum;
     Ok(language)
 }
 

@@ -177,6 +177,8 @@ pub enum Library {
     Fnmatch,
     Fork,
     Inplace,
+    /// Its function is built in; the name is known so that it can be loaded.
+    Intdiv,
     Ordchr,
     Readdir,
     Readfile,
@@ -188,11 +190,12 @@ pub enum Library {
 
 impl Library {
     /// Names as programs write them.
-    const TABLE: [(Library, &'static str); 11] = [
+    const TABLE: [(Library, &'static str); 12] = [
         (Library::Filefuncs, "filefuncs"),
         (Library::Fnmatch, "fnmatch"),
         (Library::Fork, "fork"),
         (Library::Inplace, "inplace"),
+        (Library::Intdiv, "intdiv"),
         (Library::Ordchr, "ordchr"),
         (Library::Readdir, "readdir"),
         (Library::Readfile, "readfile"),

@@ -151,6 +151,17 @@ pub enum Sep {
     Dynamic,
 }
 
+/// A number in the program text that no double holds.
+#[derive(Clone, Debug)]
+pub struct Literal {
+    /// As it is written.
+    pub text: Vec<u8>,
+    /// The double nearest to it.
+    pub near: f64,
+    /// With a minus before it.
+    pub minus: bool,
+}
+
 /// Where a line of output goes; the name is the top string of the text buffer (but for standard output).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -207,6 +218,21 @@ pub enum Op {
     DropNum, DropVal,
     /// the number below the top
     DropNumUnder,
+
+    // -- exact numbers (`--bignum`), all on the value stack
+    /// a literal's number
+    ExactConst(u32),
+    ExactArith(ArithOp), ExactNeg, ExactPlus,
+    /// top op (the one below)
+    ExactSwapped(ArithOp),
+    /// number, key, value to key, value op number
+    ExactUnder(ArithOp),
+    /// value to value + 1; with `old` the number that it was stays below
+    ExactStep { down: bool, old: bool },
+    /// key, value to number that it was, key, value + 1
+    ExactStepUnder { down: bool },
+    /// `$` of the number on top, which stays
+    ValFieldPeek,
 
     // -- push a value
     Const(u32), Uninit,
@@ -290,6 +316,7 @@ pub enum Op {
 
     // -- switch: jumps if the value on top, which stays, is that of the case
     JumpCase { value: u32, to: u32 },
+    ExactCase { literal: u32, to: u32 },
 
     // -- matching, arrays
     MatchRecord(Re), MatchField { field: u32, re: Re }, MatchText(Re),
@@ -389,6 +416,10 @@ pub struct Code {
     pub spans: Vec<Span>,
     /// Constant values.
     pub consts: Vec<Value>,
+    /// Literals that are read when a run begins (`--bignum`).
+    pub literals: Vec<Literal>,
+    /// The arithmetic is that of exact numbers.
+    pub exact: bool,
     /// Constant regular expressions.
     pub regexes: Vec<Rc<Regex>>,
     /// Constant separators of `split`, and the values that they were made of.

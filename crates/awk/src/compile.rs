@@ -17,6 +17,7 @@ use crate::regex::{Options, Regex};
 use crate::value::Value;
 
 mod builtins;
+mod exact;
 mod expressions;
 mod facts;
 mod lvalues;
@@ -53,6 +54,8 @@ pub struct Wish {
     pub marked: bool,
     /// `print` writes its values in a notation of its own.
     pub notation: bool,
+    /// Its arithmetic is that of [`crate::exact`] (`--bignum`).
+    pub exact: bool,
 }
 
 /// A place in the code that is not known yet.
@@ -139,6 +142,7 @@ impl<'a> Compiler<'a> {
                 | Op::JumpRange { to, .. }
                 | Op::JumpNone { to }
                 | Op::JumpCase { to, .. }
+                | Op::ExactCase { to, .. }
                 | Op::FindArray { to, .. }
                 | Op::ForNext { end: to }
                 | Op::NextRecord { end: to } => *to = self.labels[*to as usize],
@@ -215,6 +219,7 @@ impl<'a> Compiler<'a> {
         self.code.begin_file = self.block(|pattern| matches!(pattern, Pattern::BeginFile));
         self.code.end_file = self.block(|pattern| matches!(pattern, Pattern::EndFile));
         self.code.dialect = program.dialect;
+        self.code.exact = self.wish.exact;
         self.code.libraries = program.libraries.clone();
         for (number, f) in program.functions.iter().enumerate() {
             self.inside = Some(number as u32);

@@ -5,11 +5,12 @@
 
 use std::io::Write as _;
 
+use crate::exact::{self, Exact};
 use crate::num::{parse_prefix, push_integer};
 use crate::text::{self, Charset};
 
-/// A width or precision beyond this is refused, as C's `printf` does (its result must fit an `int`).
-const SIZE_MAX: usize = i32::MAX as usize;
+/// A width or precision beyond this is refused: 2^28 bytes for one conversion. (C's limit is 2^31.)
+const SIZE_MAX: usize = 1 << 28;
 
 /// A parsed format string; cheap to use again and again, so keep it.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub enum Arg<'a> {
     Str(&'a [u8]),
     /// Input text that looks numeric: written as it is by `%s`, a number for all else.
     StrNum(&'a [u8]),
+    /// A number of any size.
+    Exact(&'a Exact),
 }
 
 /// Why a format could not be written. Nothing is left in the output then.
@@ -112,14 +115,14 @@ struct Conversion {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Flags {
-    left: bool,
-    plus: bool,
-    space: bool,
-    alternate: bool,
-    zero: bool,
+pub(crate) struct Flags {
+    pub left: bool,
+    pub plus: bool,
+    pub space: bool,
+    pub alternate: bool,
+    pub zero: bool,
     /// `'`, in a locale that groups digits.
-    grouped: bool,
+    pub grouped: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,11 +135,11 @@ enum Size {
 
 /// A conversion whose sizes are known.
 #[derive(Clone, Copy)]
-struct Spec {
-    flags: Flags,
-    width: usize,
-    precision: Option<usize>,
-    letter: u8,
+pub(crate) struct Spec {
+    pub flags: Flags,
+    pub width: usize,
+    pub precision: Option<usize>,
+    pub letter: u8,
 }
 
 /// Reads a format from left to right.
@@ -361,6 +364,25 @@ impl Format {
         String::from_utf8_lossy(&self.source).into_owned()
     }
 
+    /// The precision, if the format is one plain `%.Ng`.
+    pub fn plain_g(&self) -> Option<usize> {
+        self.plain_g
+    }
+
+    /// Appends a number that is no integer by this format, as CONVFMT or OFMT.
+    #[cold]
+    pub fn push_exact(&self, n: &Exact, out: &mut Vec<u8>) {
+        let letter = |p: &Piece| matches!(p, Piece::Conversion(c) if c.letter == b's');
+        if self.pieces.iter().any(letter)
+            || self
+                .write(Charset::Bytes, self, &[Arg::Exact(n)], out)
+                .is_err()
+        {
+            let usual = Format::parse(b"%.6g");
+            exact::format::push_text(n, &usual, exact::rules().unwrap_or_default(), out);
+        }
+    }
+
     /// How many arguments [`Format::write`] uses; more are ignored.
     pub fn args_needed(&self) -> usize {
         self.args_needed
@@ -459,6 +481,7 @@ fn number_of(arg: Arg<'_>) -> f64 {
     match arg {
         Arg::Num(n) => n,
         Arg::Str(s) | Arg::StrNum(s) => parse_prefix(s),
+        Arg::Exact(n) => n.to_double(),
     }
 }
 
@@ -533,9 +556,24 @@ fn write_conversion(cs: Charset, spec: &Spec, convfmt: &Format, arg: Arg<'_>, ou
                     write_text(cs, spec, &text, out);
                 }
             }
+            Arg::Exact(n) => {
+                let mut text = Vec::new();
+                exact::format::push_text(n, convfmt, exact::rules().unwrap_or_default(), &mut text);
+                write_text(cs, spec, &text, out);
+            }
         },
         b'c' => write_char(cs, spec, arg, out),
-        _ => write_number(spec, number_of(arg), out),
+        _ => match exact::rules() {
+            None => write_number(spec, number_of(arg), out),
+            Some(rules) => {
+                let n = match arg {
+                    Arg::Num(n) => &Exact::of_double(n),
+                    Arg::Str(s) | Arg::StrNum(s) => &exact::text::parse_prefix(s, rules),
+                    Arg::Exact(n) => n,
+                };
+                exact::format::write_number(spec, n, rules, out);
+            }
+        },
     }
 }
 
@@ -566,9 +604,13 @@ fn write_char(cs: Charset, spec: &Spec, arg: Arg<'_>, out: &mut Vec<u8>) {
     let one: &[u8] = match arg {
         Arg::Str([]) => b"\0",
         Arg::Str(s) => &s[..text::next_char(cs, s).1],
-        Arg::Num(_) | Arg::StrNum(_) => {
+        Arg::Num(_) | Arg::StrNum(_) | Arg::Exact(_) => {
             // Modulo 2^32, then what UTF-8 can hold; the rest falls back to its lowest byte (gawk in glibc's C.UTF-8).
-            let code = (number_of(arg).trunc() % 4_294_967_296.0) as i64 as u32;
+            let code = match arg {
+                Arg::Exact(n) => exact::format::rounded(n, exact::rules().unwrap_or_default()),
+                arg => number_of(arg).trunc(),
+            };
+            let code = (code % 4_294_967_296.0) as i64 as u32;
             let len = encode(cs, code, &mut encoded);
             // gawk counts the width of a character that is made in bytes.
             charset = Charset::Bytes;
@@ -610,7 +652,7 @@ fn encode(cs: Charset, code: u32, out: &mut [u8; 6]) -> usize {
     len
 }
 
-fn pad(out: &mut Vec<u8>, byte: u8, count: usize) {
+pub(crate) fn pad(out: &mut Vec<u8>, byte: u8, count: usize) {
     out.resize(out.len() + count, byte);
 }
 
@@ -705,7 +747,7 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
 }
 
 /// Puts a comma before every third of the digits from `from` on, up to the first byte that is none.
-fn group_thousands(out: &mut Vec<u8>, from: usize) {
+pub(crate) fn group_thousands(out: &mut Vec<u8>, from: usize) {
     let digits = out[from..]
         .iter()
         .take_while(|b| b.is_ascii_digit())
@@ -755,7 +797,7 @@ fn push_bits(out: &mut Vec<u8>, bits: u64, filled: bool, spec: &Spec) -> &'stati
 }
 
 /// Puts zeros before the digits from `from` on until there are `precision` of them.
-fn leading_zeros(out: &mut Vec<u8>, from: usize, precision: Option<usize>) {
+pub(crate) fn leading_zeros(out: &mut Vec<u8>, from: usize, precision: Option<usize>) {
     let digits = out.len() - from;
     if let Some(precision) = precision
         && precision > digits
@@ -773,7 +815,14 @@ fn insert(out: &mut Vec<u8>, at: usize, byte: u8, count: usize) {
 
 /// Puts sign, prefix and padding around the digits from `from` on, and makes them upper case if the letter is.
 #[inline]
-fn finish(out: &mut Vec<u8>, from: usize, spec: &Spec, sign: &[u8], prefix: &[u8], zeros: bool) {
+pub(crate) fn finish(
+    out: &mut Vec<u8>,
+    from: usize,
+    spec: &Spec,
+    sign: &[u8],
+    prefix: &[u8],
+    zeros: bool,
+) {
     if !sign.is_empty() || !prefix.is_empty() {
         insert(out, from, b' ', sign.len() + prefix.len());
         out[from..from + sign.len()].copy_from_slice(sign);

@@ -240,6 +240,7 @@ impl Setup {
 /// What ended the run early; nothing is committed then.
 pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result<i32, Error> {
     let durability = setup.durability;
+    crate::exact::set_rules(loaded.language.wish.exact.then(Default::default));
     let (store, globals) = Store::open(heap, heap_name, &loaded.resolved)?;
     let mut streams = Streams::new(setup.stdout, setup.stdout_is_terminal);
     if let Some(stdin) = setup.stdin {

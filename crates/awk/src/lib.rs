@@ -7,6 +7,7 @@ pub mod code;
 pub mod compile;
 pub mod debugger;
 pub mod error;
+pub mod exact;
 pub mod fields;
 pub mod format;
 pub mod gettext;

@@ -86,9 +86,17 @@ pub fn parse_literal(s: &str) -> f64 {
     }
 }
 
+/// Whether digits that begin a number in input make an octal one.
+pub(crate) fn is_octal(digits: &[u8]) -> bool {
+    INPUT_FORMS.get() == InputForms::NonDecimal
+        && digits.len() > 1
+        && digits[0] == b'0'
+        && digits.iter().all(|b| (b'0'..=b'7').contains(b))
+}
+
 /// Value and end of the number at the front of `s`, blanks before it included.
 #[inline]
-fn scan(s: &[u8]) -> Option<(f64, usize)> {
+pub(crate) fn scan(s: &[u8]) -> Option<(f64, usize)> {
     let mut at = 0;
     while at < s.len() && is_blank(s[at]) {
         at += 1;

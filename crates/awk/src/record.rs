@@ -119,9 +119,11 @@ impl Record {
     pub fn set_whole(&mut self, value: Value, text: &[u8], settings: &Settings) -> Step<()> {
         self.set_text(text, settings)?;
         self.whole = match value {
-            Value::Num(_) | Value::Bool(_) | Value::Uninit | Value::Unassigned => {
-                Whole::Value(value)
-            }
+            Value::Num(_)
+            | Value::Bool(_)
+            | Value::Exact(_)
+            | Value::Uninit
+            | Value::Unassigned => Whole::Value(value),
             v if v.maybe_num() => Whole::Input,
             _ => Whole::Str,
         };

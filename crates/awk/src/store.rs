@@ -17,6 +17,7 @@ use heap::{Cell, Durability, Heap, Slot, Table};
 
 use crate::code::Arr;
 use crate::error::{Error, Fatal, Step};
+use crate::exact;
 use crate::value::{ArrayRef, Value};
 
 /// Root of the global variables.
@@ -113,6 +114,8 @@ mod kind {
     pub const REGEX: u8 = b'R';
     pub const BOOL: u8 = b'B';
     pub const UNASSIGNED: u8 = b'U';
+    pub const INTEGER: u8 = b'I';
+    pub const FLOAT: u8 = b'F';
 }
 
 /// A cell as a value.
@@ -136,6 +139,9 @@ fn other_value(bytes: &[u8]) -> Result<Value, NoValue> {
         [kind::REGEX, text @ ..] => Ok(Value::Regex(Rc::new(text.to_vec()))),
         [kind::BOOL, truth @ (b'0' | b'1')] => Ok(Value::Bool(*truth == b'1')),
         [kind::UNASSIGNED] => Ok(Value::Unassigned),
+        [kind::INTEGER | kind::FLOAT, ..] => {
+            exact::text::stored_value(bytes).ok_or(NoValue::Unknown)
+        }
         _ => Err(NoValue::Unknown),
     }
 }
@@ -162,6 +168,7 @@ fn put_other(heap: &mut Heap, slot: Slot, value: &Value) -> heap::Result<()> {
     match value {
         Value::Bool(b) => heap.cell_set(slot, Cell::Other(&[kind::BOOL, b'0' + u8::from(*b)])),
         Value::Unassigned => heap.cell_set(slot, Cell::Other(&[kind::UNASSIGNED])),
+        Value::Exact(n) => heap.cell_set(slot, Cell::Other(&exact::text::to_stored(n))),
         Value::Regex(text) => {
             let mut bytes = vec![kind::REGEX];
             bytes.extend_from_slice(text);

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use heap::Table;
 
+use crate::exact::{self, Exact};
 use crate::format::{Format, number_to_text};
 use crate::num::{looks_numeric, parse_prefix};
 use crate::text::Charset;
@@ -53,6 +54,8 @@ pub enum Value {
     Num(f64),
     /// A number that `mkbool` made.
     Bool(bool),
+    /// A number of any size or precision (`--bignum`) that is no integer of up to 2^53.
+    Exact(Rc<Exact>),
     /// A strongly typed regular expression: its text.
     Regex(Rc<Vec<u8>>),
     /// A short string.
@@ -133,6 +136,7 @@ impl Value {
             Value::Bool(b) => f64::from(u8::from(*b)),
             Value::Small(small) => parse_prefix(small.bytes()),
             Value::Long(bytes, _) => parse_prefix(bytes),
+            Value::Exact(n) => n.to_double(),
             _ => 0.0,
         }
     }
@@ -142,6 +146,7 @@ impl Value {
         match self {
             Value::Num(n) => *n != 0.0,
             Value::Bool(b) => *b,
+            Value::Exact(n) => !n.is_zero(),
             Value::Regex(text) => !text.is_empty(),
             Value::Small(_) | Value::Long(..) => {
                 text_truth(self.as_bytes().unwrap_or_default(), self.maybe_num())
@@ -156,6 +161,9 @@ impl Value {
         match self {
             Value::Num(n) => number_to_text(*n, format, out),
             Value::Bool(b) => out.push(b'0' + u8::from(*b)),
+            Value::Exact(n) => {
+                exact::format::push_text(n, format, exact::rules().unwrap_or_default(), out);
+            }
             Value::Regex(text) => out.extend_from_slice(text),
             Value::Uninit | Value::Unassigned | Value::Array(_) | Value::Link(_) => {}
             Value::Small(small) => out.extend_from_slice(small.bytes()),
@@ -193,6 +201,7 @@ impl Value {
             (Value::Uninit, Value::Uninit) | (Value::Unassigned, Value::Unassigned) => true,
             (Value::Bool(a), Value::Bool(b)) => a == b,
             (Value::Regex(a), Value::Regex(b)) => a == b,
+            (Value::Exact(a), Value::Exact(b)) => a == b,
             (Value::Num(a), Value::Num(b)) => a.to_bits() == b.to_bits(),
             (Value::Array(a), Value::Array(b)) => a == b,
             _ => {
@@ -207,7 +216,11 @@ impl Value {
 /// Whether a string is true as a condition.
 pub fn text_truth(bytes: &[u8], maybe_num: bool) -> bool {
     if maybe_num && let Some(n) = looks_numeric(bytes) {
-        return n != 0.0;
+        return match exact::rules() {
+            // What is too small for a double is not zero for these.
+            Some(rules) if n == 0.0 => !exact::text::parse_prefix(bytes, rules).is_zero(),
+            _ => n != 0.0,
+        };
     }
     !bytes.is_empty()
 }
@@ -234,6 +247,7 @@ pub fn compare(
         match v {
             Value::Num(n) => Side::Num(*n),
             Value::Bool(b) => Side::Num(f64::from(u8::from(*b))),
+            Value::Exact(n) => Side::Num(n.to_double()),
             Value::Regex(text) => Side::Text(text),
             Value::Uninit | Value::Unassigned | Value::Array(_) | Value::Link(_) => Side::Num(0.0),
             Value::Small(_) | Value::Long(..) => {
@@ -250,7 +264,10 @@ pub fn compare(
     }
     let as_text = |v: &Value, out: &mut Vec<u8>| v.append_to(convfmt, out);
     match (side(left), side(right)) {
-        (Side::Num(a), Side::Num(b)) => a.partial_cmp(&b),
+        (Side::Num(a), Side::Num(b)) => match exact::rules() {
+            None => a.partial_cmp(&b),
+            Some(rules) => exact::compare_values(left, right, rules),
+        },
         (Side::Text(a), Side::Text(b)) => Some(order(a, b)),
         (Side::Text(a), Side::Num(_)) => {
             let mut b = Vec::new();

@@ -29,6 +29,7 @@ mod arrays;
 mod builtins;
 mod calls;
 mod dump;
+mod exact;
 mod input;
 mod inspect;
 mod json;
@@ -175,6 +176,10 @@ pub struct Vm<'p> {
     translations: timing::Translations,
     random: u64,
     seed: f64,
+    /// The seed, where a double does not hold it.
+    exact_seed: Option<Value>,
+    /// The program's exact literals.
+    literals: Vec<Value>,
     spans: Vec<(u32, u32)>,
     scratch: Vec<u8>,
 }
@@ -248,6 +253,8 @@ impl<'p> Vm<'p> {
             translations: Default::default(),
             random: strings::seeded(0.0),
             seed: 0.0,
+            exact_seed: None,
+            literals: Vec::new(),
             spans: Vec::new(),
             scratch: Vec::new(),
         }
@@ -300,6 +307,7 @@ impl<'p> Vm<'p> {
     /// Whatever ends an AWK program early; `position` tells the instruction.
     pub fn run(&mut self) -> Result<()> {
         self.ip = 0;
+        self.read_literals();
         loop {
             match self.execute() {
                 // `exit` in the middle of an instruction: the END rules follow, as behind any other.
@@ -454,6 +462,17 @@ impl<'p> Vm<'p> {
                     self.nums.pop();
                     self.nums.push(top);
                 }
+
+                // ---- exact numbers ----
+                Op::ExactConst(_)
+                | Op::ExactArith(_)
+                | Op::ExactNeg
+                | Op::ExactPlus
+                | Op::ExactSwapped(_)
+                | Op::ExactUnder(_)
+                | Op::ExactStep { .. }
+                | Op::ExactStepUnder { .. }
+                | Op::ValFieldPeek => self.exact(op)?,
 
                 // ---- values ----
                 Op::Const(n) => self.vals.push(code.consts[n as usize].clone()),
@@ -1037,6 +1056,13 @@ impl<'p> Vm<'p> {
                 }
                 Op::JumpCase { value, to } => {
                     if self.is_case(&code.consts[value as usize])? {
+                        self.vals.pop();
+                        self.ip = to as usize;
+                    }
+                }
+                Op::ExactCase { literal, to } => {
+                    let value = self.literals[literal as usize].clone();
+                    if self.is_case(&value)? {
                         self.vals.pop();
                         self.ip = to as usize;
                     }

@@ -7,7 +7,7 @@ use super::{Context, Fault, NEST_COST, Parse, Parser};
 use crate::ast::*;
 use crate::diagnostic::Diagnostics;
 use crate::lex::Token;
-use crate::span::Span;
+use crate::span::{Sources, Span};
 
 impl Parser<'_> {
     /// `{ statements }`
@@ -252,7 +252,7 @@ impl Parser<'_> {
                     return Err(Fault);
                 }
             };
-            if !seen.insert(label.as_ref().map(constant_key)) {
+            if !seen.insert(label.as_ref().map(|e| constant_key(e, self.sources))) {
                 let message = match &label {
                     None => "duplicate `default` in the body of `switch`".to_string(),
                     Some(e) => format!(
@@ -481,13 +481,17 @@ impl Parser<'_> {
 
 /// What makes two labels the same: gawk compares numbers and strings as text. Two equal regular expressions are not
 /// complained about, so the place makes each one different.
-fn constant_key(label: &Expr) -> (Vec<u8>, Option<Span>) {
+fn constant_key(label: &Expr, sources: &Sources) -> (Vec<u8>, Option<Span>) {
     match &label.kind {
         ExprKind::Str(s) => (s.clone(), None),
+        // Two that are one double may be two numbers all the same, where numbers have any size.
+        ExprKind::Num(n) if *n >= 9_007_199_254_740_992.0 => {
+            (sources.slice(label.span).to_vec(), None)
+        }
         ExprKind::Num(n) => (n.to_string().into_bytes(), None),
-        ExprKind::Plus(inner) => constant_key(inner),
+        ExprKind::Plus(inner) => constant_key(inner, sources),
         ExprKind::Minus(inner) => {
-            let (mut text, place) = constant_key(inner);
+            let (mut text, place) = constant_key(inner, sources);
             text.insert(0, b'-');
             (text, place)
         }

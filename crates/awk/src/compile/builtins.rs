@@ -46,7 +46,7 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::DropVal);
                 self.emit(getline);
                 self.emit_jump(|to| Op::JumpNone { to }, none);
-                self.store_under(element);
+                self.store_under(element, false);
                 self.emit_jump(Op::Jump, done);
                 self.here(none);
                 self.forget(element);
@@ -73,7 +73,7 @@ impl<'a> Compiler<'a> {
 
     /// An element that is read now and perhaps stored to later: its place is computed once. The key waits on the value
     /// stack, an array inside another on the stack of arrays.
-    fn element(&mut self, array: &'a ArrayExpr, subs: &'a [Expr]) -> Option<Arr> {
+    pub(super) fn element(&mut self, array: &'a ArrayExpr, subs: &'a [Expr]) -> Option<Arr> {
         let array = if self.is_symtab(array) {
             self.code.use_special(Special::SYMTAB);
             None
@@ -85,7 +85,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The value of a waiting element.
-    fn peek(&mut self, element: Option<Arr>) {
+    pub(super) fn peek(&mut self, element: Option<Arr>) {
         if element == Some(Arr::TOP) {
             self.emit(Op::DupArray);
         }
@@ -94,8 +94,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Stores the value on top in a waiting element.
-    fn store_under(&mut self, element: Option<Arr>) {
-        let keep = false;
+    pub(super) fn store_under(&mut self, element: Option<Arr>, keep: bool) {
         self.emit(Op::KeyUnder);
         self.emit(match element {
             Some(array) => Op::StoreElem { array, keep },
@@ -334,7 +333,7 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::AppendVal { out: false });
                 self.emit(Op::Sub { re, global });
                 self.emit_jump(|to| Op::JumpNone { to }, none);
-                self.store_under(element);
+                self.store_under(element, false);
                 self.emit_jump(Op::Jump, done);
                 self.here(none);
                 self.forget(element);

@@ -25,6 +25,13 @@ impl<'a> Compiler<'a> {
         self.at(e.span, |c| match &e.kind {
             ExprKind::Group(inner) => c.effect(inner),
             ExprKind::Assign { target, op, value } => c.assign(target, *op, value, false),
+            ExprKind::Step { target, down, .. } if c.wish.exact => c.exact_step(
+                target,
+                Step {
+                    down: *down,
+                    leave: Leave::Nothing,
+                },
+            ),
             ExprKind::Step { target, down, .. } => c.step(
                 target,
                 Step {
@@ -49,8 +56,13 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn num_here(&mut self, e: &'a Expr) {
-        if let Some(n) = fold(e) {
+        if let Some(n) = self.known(e) {
             self.emit(Op::Num(n));
+            return;
+        }
+        if self.is_exact(e) {
+            self.exact_value(e);
+            self.emit(Op::NumVal);
             return;
         }
         match &e.kind {
@@ -92,7 +104,7 @@ impl<'a> Compiler<'a> {
             ExprKind::Arith { first, rest } => {
                 self.num(first);
                 for (op, operand) in rest {
-                    match fold(operand) {
+                    match self.known(operand) {
                         Some(n) => self.emit(Op::ArithConst(*op, n)),
                         None => {
                             self.num(operand);
@@ -193,9 +205,13 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn val_here(&mut self, e: &'a Expr) {
-        if let Some(n) = fold(e) {
+        if let Some(n) = self.known(e) {
             let n = self.constant(Value::Num(n));
             self.emit(Op::Const(n));
+            return;
+        }
+        if self.is_exact(e) {
+            self.exact_value(e);
             return;
         }
         match &e.kind {
@@ -295,7 +311,7 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn append_here(&mut self, e: &'a Expr, out: bool) {
-        if let Some(n) = fold(e) {
+        if let Some(n) = self.known(e) {
             if n.trunc() == n && n.is_finite() {
                 let mut text = Vec::new();
                 number_to_text(n, &Format::parse(b"%.6g"), &mut text);
@@ -363,7 +379,7 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn jump_here(&mut self, e: &'a Expr, to: Label, when: bool) {
-        if let Some(n) = fold(e) {
+        if let Some(n) = self.known(e) {
             if (n != 0.0) == when {
                 self.emit_jump(Op::Jump, to);
             }
@@ -432,7 +448,7 @@ impl<'a> Compiler<'a> {
         let test = Test::new(op, when);
         if self.is_num(left) && self.is_num(right) {
             self.num(left);
-            if let Some(n) = fold(right) {
+            if let Some(n) = self.known(right) {
                 self.emit_jump(|to| Op::JumpCompareConst { test, to, n }, to);
             } else {
                 self.num(right);
@@ -446,14 +462,15 @@ impl<'a> Compiler<'a> {
             self.emit_jump(|to| Op::JumpCompareText { test, to }, to);
             return;
         }
-        if let (ExprKind::Field(number), Some(n)) = (&left.ungrouped().kind, fold(right))
+        if let (ExprKind::Field(number), Some(n)) = (&left.ungrouped().kind, self.known(right))
+            && !self.wish.exact
             && let Some(field) = const_field(number)
             && let Ok(field) = u16::try_from(field)
         {
             self.emit_jump(|to| Op::JumpCompareField { test, field, to, n }, to);
             return;
         }
-        if let (ExprKind::Var(name), Some(n)) = (&left.ungrouped().kind, fold(right)) {
+        if let (ExprKind::Var(name), Some(n)) = (&left.ungrouped().kind, self.known(right)) {
             match self.variable(*name) {
                 Target::Global(var) if var <= u32::from(u16::MAX) => {
                     let var = var as u16;

@@ -9,6 +9,9 @@ use super::Compiler;
 impl Compiler<'_> {
     /// Whether it always gives a number.
     pub(super) fn is_num(&self, e: &Expr) -> bool {
+        if self.is_exact(e) {
+            return false;
+        }
         match &e.kind {
             ExprKind::Num(_)
             | ExprKind::Regex(_)

@@ -162,6 +162,12 @@ impl<'a> Compiler<'a> {
         value: &'a Expr,
         keep: bool,
     ) {
+        if let Some(op) = op
+            && self.wish.exact
+        {
+            self.exact_assign(target, op, value, keep);
+            return;
+        }
         let place = self.target(target);
         if let Some(op) = op {
             self.num(value);

@@ -183,6 +183,12 @@ impl<'a> Compiler<'a> {
         for (case, body) in cases.iter().zip(&bodies) {
             match &case.label {
                 Some(label) => {
+                    if let Some(literal) = self.literal(label) {
+                        self.at(case.span, |c| {
+                            c.emit_jump(|to| Op::ExactCase { literal, to }, *body);
+                        });
+                        continue;
+                    }
                     let value = self.case_value(label);
                     let value = self.constant(value);
                     self.at(case.span, |c| {

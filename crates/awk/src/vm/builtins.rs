@@ -162,6 +162,11 @@ impl Vm<'_> {
     pub(super) fn builtin(&mut self, which: Builtin, args: Vec<Value>) -> Result<Value> {
         let name = which.name();
         let args = args.as_slice();
+        if self.code.exact
+            && let Some(value) = self.exact_builtin(which, args)?
+        {
+            return Ok(value);
+        }
         Ok(Value::Num(match which {
             Builtin::And | Builtin::Or | Builtin::Xor => {
                 if args.len() < 2 {
@@ -248,10 +253,11 @@ impl Vm<'_> {
     fn integer_division(&mut self, args: &[Value]) -> Result<Value> {
         let (n, by) = (args[0].to_num().trunc(), args[1].to_num().trunc());
         let array = self.array_argument("intdiv", 3, args.get(2))?;
-        if by == 0.0 {
-            return Err(Fatal::new("intdiv: division by zero"));
-        }
         self.clear(array)?;
+        if by == 0.0 {
+            self.warn("intdiv: division by zero: there is no result");
+            return Ok(Value::Num(-1.0));
+        }
         for (key, value) in [("quotient", (n / by).trunc()), ("remainder", n % by)] {
             let slot = self.store.entry(array, key.as_bytes())?;
             self.store.set_num(array, slot, value + 0.0)?;
@@ -437,6 +443,11 @@ impl Vm<'_> {
 
     /// Any function of the language, also those with instructions of their own, for calls by name.
     pub(crate) fn any_builtin(&mut self, which: Builtin, args: Vec<Value>) -> Result<Value> {
+        if self.code.exact
+            && let Some(value) = self.exact_builtin(which, &args)?
+        {
+            return Ok(value);
+        }
         let text = |vm: &Self, at: usize| vm.text_argument(&args, at);
         let num = |at: usize| args.get(at).map_or(0.0, Value::to_num);
         Ok(Value::Num(match which {
@@ -561,11 +572,11 @@ impl Vm<'_> {
 }
 
 /// What `typeof` says.
-fn kind(value: &Value) -> &'static str {
+pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Uninit | Value::Link(_) => "untyped",
         Value::Unassigned => "unassigned",
-        Value::Num(_) => "number",
+        Value::Num(_) | Value::Exact(_) => "number",
         Value::Bool(_) => "number|bool",
         Value::Regex(_) => "regexp",
         Value::Array(_) => "array",

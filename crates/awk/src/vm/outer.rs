@@ -75,6 +75,11 @@ impl Vm<'_> {
             ("strftime", text(super::timing::DEFAULT_FORMAT)),
             ("FS", text(self.settings.cut_by)),
             ("errno", Value::Num(0.0)),
+            // By these a program finds out whether it can have numbers of any size.
+            ("gmp_version", text(crate::exact::LIBRARY)),
+            ("mpfr_version", text(crate::exact::LIBRARY)),
+            ("prec_min", Value::Num(1.0)),
+            ("prec_max", Value::Num(crate::exact::PRECISION_MAX as f64)),
             ("pid", pid(Some(process::getpid()))),
             ("ppid", pid(process::getppid())),
             ("pgrpid", pid(Some(process::getpgrp()))),

@@ -12,6 +12,7 @@ use heap::{Cell, Table};
 use super::{Keys, Vm};
 use crate::code::Arr;
 use crate::error::{Fatal, Step as Result};
+use crate::exact;
 use crate::store::{NoValue, value_of};
 use crate::value::{ArrayRef, Value, compare_folded};
 
@@ -128,6 +129,13 @@ fn type_rank(value: &Value) -> u8 {
 fn number_order(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b)
         .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// The same for exact numbers.
+#[cold]
+fn exact_order(a: &Value, b: &Value, rules: exact::Rules) -> Ordering {
+    exact::compare_values(a, b, rules)
+        .unwrap_or_else(|| a.to_num().is_nan().cmp(&b.to_num().is_nan()))
 }
 
 impl Vm<'_> {
@@ -276,24 +284,38 @@ impl Vm<'_> {
             None => a.cmp(b),
             Some(charset) => compare_folded(charset, a, b),
         };
-        let number = |key: &[u8]| crate::num::parse_prefix(key);
+        let by_index = || match exact::rules() {
+            None => number_order(
+                crate::num::parse_prefix(&a.key),
+                crate::num::parse_prefix(&b.key),
+            ),
+            Some(rules) => exact_order(
+                &Value::text(&a.key, true),
+                &Value::text(&b.key, true),
+                rules,
+            ),
+        };
+        let by_number = || match exact::rules() {
+            None => number_order(a.number, b.number),
+            Some(rules) => exact_order(&a.value, &b.value, rules),
+        };
         let by_key = || text(&a.key, &b.key);
         let arrays = matches!(a.value, Value::Array(_)) || matches!(b.value, Value::Array(_));
         let by_type = || {
             let (x, y) = (type_rank(&a.value), type_rank(&b.value));
             x.cmp(&y).then_with(|| match x {
-                0 => number_order(a.number, b.number),
+                0 => by_number(),
                 1 => text(&a.text, &b.text),
                 _ => Ordering::Equal,
             })
         };
         match by {
             By::IndexText => by_key(),
-            By::IndexNumber => number_order(number(&a.key), number(&b.key)).then_with(by_key),
+            By::IndexNumber => by_index().then_with(by_key),
             By::ValueType => by_type().then_with(by_key),
             _ if arrays => by_type().then_with(by_key),
             By::ValueText => text(&a.text, &b.text).then_with(by_key),
-            By::ValueNumber => number_order(a.number, b.number)
+            By::ValueNumber => by_number()
                 .then_with(|| text(&a.text, &b.text))
                 .then_with(by_key),
         }

@@ -310,6 +310,7 @@ fn argument(value: &Value) -> Arg<'_> {
     match value {
         Value::Num(n) => Arg::Num(*n),
         Value::Bool(b) => Arg::Num(f64::from(u8::from(*b))),
+        Value::Exact(n) => Arg::Exact(n),
         Value::Regex(text) => Arg::Str(text),
         Value::Uninit | Value::Unassigned | Value::Array(_) | Value::Link(_) => Arg::Str(b""),
         Value::Small(_) | Value::Long(..) => {

@@ -132,6 +132,9 @@ impl Vm<'_> {
             }
             _ => {}
         }
+        if matches!(s, Special::PREC | Special::ROUNDMODE) && self.code.exact {
+            self.set_rules(s, &value);
+        }
         self.settings.set(s, value)?;
         if matches!(s, Special::FS | Special::FPAT | Special::FIELDWIDTHS) {
             let name = Value::text(self.settings.cut_by.as_bytes(), false);

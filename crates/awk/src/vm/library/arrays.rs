@@ -19,6 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::{NamedVariable, Vm};
 use crate::code::Arr;
 use crate::error::{Fatal, Step as Result};
+use crate::exact;
 use crate::value::{ArrayRef, Value};
 
 const MAGIC: &[u8] = b"pmawk array v1\n";
@@ -73,6 +74,7 @@ impl Reader<'_> {
             b'S' => Value::text(&self.text()?, false),
             b'T' => Value::text(&self.text()?, true),
             b'R' => Value::Regex(Rc::new(self.text()?)),
+            b'E' => exact::text::stored_value(&self.text()?)?,
             b'B' => Value::Bool(self.byte()? != 0),
             b'U' => Value::Uninit,
             b'V' => Value::Unassigned,
@@ -224,6 +226,10 @@ impl Vm<'_> {
                 put_text(text, out);
             }
             Value::Bool(b) => out.extend_from_slice(&[b'B', u8::from(*b)]),
+            Value::Exact(n) => {
+                out.push(b'E');
+                put_text(&exact::text::to_stored(n), out);
+            }
             Value::Array(inner) => {
                 out.push(b'A');
                 self.encode_array(*inner, depth + 1, out)?;
