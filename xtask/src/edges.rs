@@ -41,7 +41,7 @@ const HOUSE: [(&str, Floor); 8] = [
 ];
 
 /// Crates of others that only programs may use.
-const PROGRAMS_ONLY: [&str; 4] = ["anyhow", "clap", "lexopt", "serde_json"];
+const PROGRAMS_ONLY: [&str; 3] = ["anyhow", "clap", "lexopt"];
 
 /// What `cargo metadata` says about the workspace's own crates.
 ///

@@ -508,7 +508,7 @@ impl Store {
     ///
     /// # Errors
     /// Trouble of the heap.
-    pub fn new_inner(&mut self, outer: ArrayRef, slot: Slot) -> Step<ArrayRef> {
+    pub fn make_inner(&mut self, outer: ArrayRef, slot: Slot) -> Step<ArrayRef> {
         let heap = self.heap_of(outer)?;
         let table = heap.table_new()?;
         heap.cell_set(slot, Cell::Table(table))?;

@@ -39,6 +39,7 @@ The language
   --json-lines[=NAME]               each record is a JSON value, which array NAME (J) holds
   -L[KIND], --lint[=KIND]           warn of what is doubtful or not portable; KIND: fatal, invalid, no-ext
   -t, --lint-old                    warn of what the first AWK had not
+  -M, --bignum                      integers of any size; floats of PREC bits, rounded as ROUNDMODE says
   -n, --non-decimal-data            0x11 and 011 in input are hexadecimal and octal
   -N, --use-lc-numeric              the locale's decimal point (always a point here)
   -S, --sandbox                     no commands, no files but the operands, no libraries

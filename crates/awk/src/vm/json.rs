@@ -71,11 +71,11 @@ impl Vm<'_> {
             Json::Number(n) => Value::Num(n),
             Json::Text(text) => Value::text(text.as_bytes(), false),
             Json::Array(values) => {
-                let inner = self.store.new_inner(array, slot)?;
+                let inner = self.store.make_inner(array, slot)?;
                 return self.store_json_values(inner, values);
             }
             Json::Object(members) => {
-                let inner = self.store.new_inner(array, slot)?;
+                let inner = self.store.make_inner(array, slot)?;
                 for (name, value) in members {
                     self.store_json(inner, name.as_bytes(), value)?;
                 }

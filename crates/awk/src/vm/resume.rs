@@ -77,7 +77,10 @@ struct Position {
     tail: Sample,
     /// When it was last used, in seconds since 1970.
     used: f64,
-    path: Vec<u8>,
+    /// It was rotated away and read to its end.
+    finished: bool,
+    /// The name that it was read for: that of the operand, also when the file has been renamed since.
+    name: Vec<u8>,
 }
 
 impl Position {
@@ -89,25 +92,26 @@ impl Position {
             && Sample::take(file, tail_at, self.tail.len) == Some(self.tail)
     }
 
-    /// Numbers in decimal, hashes in hexadecimal, then the path.
+    /// Numbers in decimal, hashes in hexadecimal, then the name.
     fn to_text(&self) -> Vec<u8> {
         let mut text = format!(
-            "{} {} {} {:016x} {} {:016x} {} ",
+            "{} {} {} {:016x} {} {:016x} {} {} ",
             self.offset,
             self.fnr,
             self.head.len,
             self.head.hash,
             self.tail.len,
             self.tail.hash,
-            self.used
+            self.used,
+            u8::from(self.finished)
         )
         .into_bytes();
-        text.extend_from_slice(&self.path);
+        text.extend_from_slice(&self.name);
         text
     }
 
     fn from_text(text: &[u8]) -> Option<Position> {
-        let mut parts = text.splitn(8, |b| *b == b' ');
+        let mut parts = text.splitn(9, |b| *b == b' ');
         let mut word = || std::str::from_utf8(parts.next()?).ok();
         let number = |word: Option<&str>| word?.parse::<u64>().ok();
         let hash = |word: Option<&str>| u64::from_str_radix(word?, 16).ok();
@@ -123,7 +127,8 @@ impl Position {
                 hash: hash(word())?,
             },
             used: word()?.parse().ok()?,
-            path: parts.next()?.to_vec(),
+            finished: word()? == "1",
+            name: parts.next()?.to_vec(),
         };
         Some(position)
     }
@@ -133,7 +138,7 @@ impl Position {
 pub(super) struct Segment {
     pub(super) file: File,
     identity: Identity,
-    path: Vec<u8>,
+    name: Vec<u8>,
     /// The bytes at its head, as they were when they were first seen.
     head: Vec<u8>,
     /// Where it begins.
@@ -221,50 +226,60 @@ impl Resume {
         key
     }
 
-    /// The stretches to read for an operand, in order, and what is to be said about it.
-    fn plan(&self, operand: &[u8], file: File) -> std::io::Result<(Vec<Segment>, Option<String>)> {
+    /// The stretches to read for an operand, in order, and the positions whose files are gone.
+    fn plan(&self, operand: &[u8], file: File) -> std::io::Result<(Vec<Segment>, Vec<Identity>)> {
         let path = absolute(Path::new(OsStr::from_bytes(operand)));
-        let meta = file.metadata()?;
-        let own = identity(&meta);
+        let own = identity(&file.metadata()?);
         let name = path.as_os_str().as_bytes().to_vec();
         if let Some(position) = self.known.get(&own)
             && position.fits(&file)
         {
-            let whole = position.path != name;
-            let segment = Segment::new(file, own, name, position, whole)?;
-            return Ok((vec![segment], None));
+            // Under its old name there is another file: this one was rotated.
+            let old = std::fs::metadata(OsStr::from_bytes(&position.name));
+            let moved = position.name != name && old.is_ok_and(|meta| identity(&meta) != own);
+            let logical = if moved { position.name.clone() } else { name };
+            let segment = Segment::new(file, own, logical, position, moved)?;
+            return Ok((vec![segment], Vec::new()));
         }
-        // What was read under this name, or under this number, has become something else.
-        let by_name = self.known.iter().filter(|(_, p)| p.path == name);
-        let last = by_name.max_by(|a, b| a.1.used.total_cmp(&b.1.used));
-        let Some((old, position)) = self.known.get_key_value(&own).or(last) else {
-            return Ok((vec![Segment::from_start(file, own, name)?], None));
-        };
-        let mut segments = Vec::new();
-        let mut warning = None;
-        match self.find_beside(&path, own, *old, position) {
-            Some((found, place)) => {
-                let since = found.metadata()?;
-                let moved = identity(&since);
-                let between = self.rotated_between(&path, own, &since, position);
-                // The old one may have been read to its end under another name already.
-                match self.known.get(&moved) {
-                    Some(at) if moved != *old && at.fits(&found) => {}
-                    _ => segments.push(Segment::new(found, moved, place, position, true)?),
+        // What was read under this name, or this number, has become something else.
+        let mut before: Vec<(Identity, &Position)> = self
+            .known
+            .iter()
+            .filter(|(number, p)| p.name == name || **number == own)
+            .map(|(number, p)| (*number, p))
+            .collect();
+        before.sort_by(|a, b| a.1.used.total_cmp(&b.1.used));
+        // What is finished only tells since when files may have been rotated.
+        if before.iter().any(|(_, p)| !p.finished) {
+            before.retain(|(_, p)| !p.finished);
+        } else if before.len() > 1 {
+            before.drain(..before.len() - 1);
+        }
+        let (mut segments, mut gone, mut since) = (Vec::new(), Vec::new(), None);
+        for (number, position) in &before {
+            let Some(found) = self.find_beside(&path, own, *number, position) else {
+                if !position.finished {
+                    gone.push(*number);
                 }
-                segments.extend(between);
+                continue;
+            };
+            let meta = found.metadata()?;
+            since = since.max(Some((meta.mtime(), meta.mtime_nsec())));
+            let moved = identity(&meta);
+            // A copy may have a position of its own by now, beside that of the file that it was copied from.
+            if segments.iter().any(|s: &Segment| s.identity == moved) {
+                continue;
             }
-            None => {
-                let shown = String::from_utf8_lossy(operand);
-                warning = Some(format!(
-                    "--resume: {shown:?} is not the file that was read before, and that one is not beside it: what it got \
-                     after byte {} is not counted",
-                    position.offset
-                ));
-            }
+            let further = self.known.get(&moved).filter(|p| p.fits(&found));
+            let position = further.unwrap_or(position);
+            segments.push(Segment::new(found, moved, name.clone(), position, true)?);
+        }
+        if let Some(since) = since {
+            let heads = before.iter().map(|(_, p)| p.head).collect::<Vec<_>>();
+            segments.extend(self.rotated_since(&path, own, since, &heads));
         }
         segments.push(Segment::from_start(file, own, name)?);
-        Ok((segments, warning))
+        Ok((segments, gone))
     }
 
     /// The file, in the folder of `path`, that a position was noted in: by its number, or a copy by what it holds.
@@ -274,7 +289,7 @@ impl Resume {
         own: Identity,
         old: Identity,
         position: &Position,
-    ) -> Option<(File, Vec<u8>)> {
+    ) -> Option<File> {
         let mut copy = None;
         for entry in std::fs::read_dir(path.parent()?).ok()?.flatten() {
             let Ok(meta) = entry.metadata() else { continue };
@@ -290,23 +305,23 @@ impl Resume {
                 continue;
             };
             if position.offset > 0 && position.fits(&file) {
-                let name = entry.path().as_os_str().as_bytes().to_vec();
                 if number == old {
-                    return Some((file, name));
+                    return Some(file);
                 }
-                copy = Some((file, name));
+                copy = Some(file);
             }
         }
         copy
     }
 
-    /// Files that were rotated after the one that a position is in, and never read: several rotations since the last run.
-    fn rotated_between(
+    /// Files that were rotated since a time and never read: several rotations since the last run. Those that begin as a file
+    /// that was read are copies of it.
+    fn rotated_since(
         &self,
         path: &Path,
         own: Identity,
-        since: &std::fs::Metadata,
-        position: &Position,
+        since: (i64, i64),
+        heads: &[Sample],
     ) -> Vec<Segment> {
         let base = path.file_name().unwrap_or_default().as_bytes();
         let Some(Ok(entries)) = path.parent().map(std::fs::read_dir) else {
@@ -317,11 +332,10 @@ impl Resume {
             let Ok(meta) = entry.metadata() else { continue };
             let number = identity(&meta);
             let time = (meta.mtime(), meta.mtime_nsec());
-            let newer = time > (since.mtime(), since.mtime_nsec());
-            let unread = number != own && !self.known.contains_key(&number);
+            // The clock of file times is coarse: a file as old as the one that was read last may come after it.
             if !meta.is_file()
-                || !newer
-                || !unread
+                || time < since
+                || number == own
                 || !is_rotated_name(entry.file_name().as_bytes(), base)
             {
                 continue;
@@ -329,11 +343,17 @@ impl Resume {
             let Ok(file) = File::open(entry.path()) else {
                 continue;
             };
-            // A copy of what was read is no file of its own.
-            if Sample::take(&file, 0, position.head.len) == Some(position.head) {
+            // A known number may be a file that was truncated before it was rotated.
+            if self.known.get(&number).is_some_and(|p| p.fits(&file)) {
                 continue;
             }
-            let name = entry.path().as_os_str().as_bytes().to_vec();
+            let is_copy = |head: &Sample| {
+                head.len > 0 && Sample::take(&file, 0, head.len).as_ref() == Some(head)
+            };
+            if heads.iter().any(is_copy) {
+                continue;
+            }
+            let name = path.as_os_str().as_bytes().to_vec();
             if let Ok(mut segment) = Segment::from_start(file, number, name) {
                 segment.whole = true;
                 found.push((time, segment));
@@ -380,7 +400,7 @@ impl Segment {
     fn new(
         mut file: File,
         identity: Identity,
-        path: Vec<u8>,
+        name: Vec<u8>,
         position: &Position,
         whole: bool,
     ) -> std::io::Result<Segment> {
@@ -389,7 +409,7 @@ impl Segment {
             head: head_bytes(&file, SAMPLE_BYTES),
             file,
             identity,
-            path,
+            name,
             offset: position.offset,
             fnr: position.fnr,
             whole,
@@ -397,16 +417,17 @@ impl Segment {
         })
     }
 
-    fn from_start(file: File, identity: Identity, path: Vec<u8>) -> std::io::Result<Segment> {
+    fn from_start(file: File, identity: Identity, name: Vec<u8>) -> std::io::Result<Segment> {
         let start = Position {
             offset: 0,
             fnr: 0.0,
             head: Sample::of(b""),
             tail: Sample::of(b""),
             used: 0.0,
-            path: Vec::new(),
+            finished: false,
+            name: Vec::new(),
         };
-        Segment::new(file, identity, path, &start, false)
+        Segment::new(file, identity, name, &start, false)
     }
 }
 
@@ -423,17 +444,33 @@ impl Vm<'_> {
                 shown()
             )));
         }
-        let (segments, warning) = resume.plan(operand, file).map_err(|error| {
+        let (segments, gone) = resume.plan(operand, file).map_err(|error| {
             Fatal::operand(format!(
                 "cannot read {:?}: {}",
                 shown(),
                 system_reason(&error)
             ))
         })?;
-        if let Some(warning) = warning {
-            (self.input.warn)(format!("warning: {warning}"));
+        for number in gone {
+            self.give_up(number, &shown());
         }
         Ok(segments)
+    }
+
+    /// A file that was read in part is nowhere: that is said once.
+    fn give_up(&mut self, number: Identity, operand: &str) {
+        let Some(resume) = &mut self.resume else {
+            return;
+        };
+        if let Some(position) = resume.known.get_mut(&number) {
+            position.finished = true;
+            resume.changed.push(number);
+            (self.input.warn)(format!(
+                "warning: --resume: {operand:?} is not the file that was read before, and that one is not beside it: what it \
+                 got after byte {} is not counted",
+                position.offset
+            ));
+        }
     }
 
     /// A stretch begins.
@@ -494,7 +531,7 @@ impl Vm<'_> {
             return Err(Fatal::operand(format!(
                 "--resume: {:?} was truncated and written again while it was read: nothing since the last commit is counted; \
                  run the job again",
-                String::from_utf8_lossy(&segment.path)
+                String::from_utf8_lossy(&segment.name)
             )));
         };
         let position = Position {
@@ -503,7 +540,8 @@ impl Vm<'_> {
             head,
             tail,
             used: now(),
-            path: segment.path.clone(),
+            finished: ends && segment.whole,
+            name: segment.name.clone(),
         };
         let identity = segment.identity;
         resume.known.insert(identity, position);
@@ -560,11 +598,12 @@ mod tests {
                 hash: u64::MAX,
             },
             used: 1.8e9,
-            path: b"/var/log/a log".to_vec(),
+            finished: true,
+            name: b"/var/log/a log".to_vec(),
         };
         assert_eq!(Position::from_text(&position.to_text()), Some(position));
         assert_eq!(Position::from_text(b"1 2 3"), None);
-        assert_eq!(Position::from_text(b"1 2 99999999999 0 0 0 0 /x"), None);
+        assert_eq!(Position::from_text(b"1 2 99999999999 0 0 0 0 0 /x"), None);
     }
 
     #[test]

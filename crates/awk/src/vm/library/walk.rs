@@ -74,7 +74,7 @@ impl Vm<'_> {
             std::fs::symlink_metadata(path)
         };
         let slot = self.store.entry(parent, key)?;
-        let own = self.store.new_inner(parent, slot)?;
+        let own = self.store.make_inner(parent, slot)?;
         let meta = match found {
             Ok(meta) => meta,
             Err(error) => {
@@ -92,7 +92,7 @@ impl Vm<'_> {
             return self.describe(own, path, Ok(meta));
         }
         let slot = self.store.entry(own, b".")?;
-        let itself = self.store.new_inner(own, slot)?;
+        let itself = self.store.make_inner(own, slot)?;
         self.describe(itself, path, Ok(meta))?;
         if depth >= DEPTH_MAX {
             walk.failed = true;
@@ -116,7 +116,7 @@ impl Vm<'_> {
             let below = path.join(&name);
             if name.as_os_str() == ".." {
                 let slot = self.store.entry(own, b"..")?;
-                let inner = self.store.new_inner(own, slot)?;
+                let inner = self.store.make_inner(own, slot)?;
                 self.describe(inner, &below, std::fs::symlink_metadata(&below))?;
                 continue;
             }
@@ -137,7 +137,7 @@ impl Vm<'_> {
         match found {
             Ok(meta) => {
                 let slot = self.store.entry(array, b"stat")?;
-                let stat = self.store.new_inner(array, slot)?;
+                let stat = self.store.make_inner(array, slot)?;
                 self.store_stat(stat, path, &meta)
             }
             Err(error) => {
