@@ -553,6 +553,12 @@ impl Store {
         self.free_array(array)
     }
 
+    /// An array that was dropped while it was in use is stored again.
+    pub fn keep_after_all(&mut self, array: ArrayRef) {
+        let is_it = |other: &ArrayRef| other.table == array.table && other.scratch == array.scratch;
+        self.graveyard.retain(|other| !is_it(other));
+    }
+
     /// Frees the arrays that `drop_inner` kept: no function is running that may use them.
     ///
     /// # Errors

@@ -251,8 +251,9 @@ impl<'p> Vm<'p> {
             formats: Default::default(),
             zone: None,
             translations: Default::default(),
-            random: strings::seeded(0.0),
-            seed: 0.0,
+            random: strings::seeded(1.0),
+            // The seed of gawk and the one true awk.
+            seed: 1.0,
             exact_seed: None,
             literals: Vec::new(),
             spans: Vec::new(),

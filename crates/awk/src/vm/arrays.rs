@@ -367,7 +367,8 @@ impl Vm<'_> {
 
     /// Whether a running function or an unfinished expression holds an array that is inside another.
     pub(super) fn inner_in_use(&self) -> bool {
-        if !self.arrays.is_empty() || !self.handed.is_empty() {
+        // A function that an instruction calls may delete what the instruction is at work on.
+        if !self.arrays.is_empty() || !self.handed.is_empty() || self.nesting > 0 {
             return true;
         }
         if self.frames.is_empty() {

@@ -85,7 +85,7 @@ impl Vm<'_> {
         self.handed.truncate(frame.handed as usize);
         self.base = frame.base as usize;
         self.function = frame.function;
-        if self.frames.is_empty() {
+        if self.frames.is_empty() && self.nesting == 0 {
             self.store.bury()?;
         }
         Ok(frame.back as usize)

@@ -350,7 +350,10 @@ impl Vm<'_> {
         for element in elements {
             results.push(match element.value {
                 _ if by_index => Ok(Value::text(&element.key, false)),
-                Value::Array(inner) if same => Err(inner.table),
+                Value::Array(inner) if same => {
+                    self.store.keep_after_all(inner);
+                    Err(inner.table)
+                }
                 Value::Array(inner) => Err(self.copy_array(inner, target)?),
                 value => Ok(value),
             });

@@ -12,6 +12,9 @@ use crate::value::{ArrayRef, Value};
 impl Vm<'_> {
     /// `pm::commit()` gives 1 if there is a heap to commit to, else 0; `pm::rollback()` likewise.
     pub(super) fn transaction(&mut self, which: Builtin) -> Result<Value> {
+        if which == Builtin::Rollback {
+            self.not_nested("pm::rollback()")?;
+        }
         let done = match which {
             Builtin::Commit => self.commit()?,
             _ => self.rollback()?,
