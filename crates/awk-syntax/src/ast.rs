@@ -242,10 +242,10 @@ pub enum ExprKind {
     },
     And(Vec<Expr>),
     Or(Vec<Expr>),
+    /// `a ? b : c ? d : e`, flat: conditions with their values, and the value if none is true.
     Cond {
-        cond: Box<Expr>,
-        yes: Box<Expr>,
-        no: Box<Expr>,
+        arms: Vec<(Expr, Expr)>,
+        otherwise: Box<Expr>,
     },
     /// `op` is `None` for plain `=`.
     Assign {

@@ -131,7 +131,10 @@ impl Expr {
                 value: right,
                 ..
             } => vec![left, right],
-            ExprKind::Cond { cond, yes, no } => vec![cond, yes, no],
+            ExprKind::Cond { arms, otherwise } => {
+                let pairs = arms.iter().flat_map(|(cond, yes)| [cond, yes]);
+                pairs.chain([&**otherwise]).collect()
+            }
             ExprKind::Getline { target, from } => {
                 let source = match from {
                     GetlineFrom::Main => None,

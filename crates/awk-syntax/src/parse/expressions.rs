@@ -14,12 +14,10 @@ impl Parser<'_> {
     }
 
     pub(super) fn expr(&mut self) -> Parse<Expr> {
-        // A chain `a ? b : c ? d : e` is read in a loop and folded from its right end: programs make it long.
-        let depth = self.depth;
-        let mut arms = Vec::new();
+        // A chain `a ? b : c ? d : e` stays flat: programs make it long.
         let mut last = self.or()?;
+        let mut arms = Vec::new();
         while self.take(&Token::Question) {
-            self.deepen()?;
             self.skip_newlines();
             let yes = self.nested(NEST_COST, Self::expr)?;
             self.skip_newlines();
@@ -27,19 +25,16 @@ impl Parser<'_> {
             self.skip_newlines();
             arms.push((std::mem::replace(&mut last, self.or()?), yes));
         }
-        self.depth = depth;
-        while let Some((cond, yes)) = arms.pop() {
-            let span = cond.span.to(last.span);
-            last = Expr {
-                kind: ExprKind::Cond {
-                    cond: Box::new(cond),
-                    yes: Box::new(yes),
-                    no: Box::new(last),
-                },
-                span,
-            };
-        }
-        Ok(last)
+        let Some((first, _)) = arms.first() else {
+            return Ok(last);
+        };
+        Ok(Expr {
+            span: first.span.to(last.span),
+            kind: ExprKind::Cond {
+                arms,
+                otherwise: Box::new(last),
+            },
+        })
     }
 
     pub(super) fn or(&mut self) -> Parse<Expr> {
@@ -420,7 +415,7 @@ pub(super) fn contains_tuple(kind: &ExprKind) -> bool {
             ExprKind::Concat(list) | ExprKind::And(list) | ExprKind::Or(list) => &list[0].kind,
             ExprKind::Power { base, .. } => &base.kind,
             ExprKind::Compare { left, .. } | ExprKind::Match { left, .. } => &left.kind,
-            ExprKind::Cond { cond, .. } => &cond.kind,
+            ExprKind::Cond { arms, .. } => &arms[0].0.kind,
             ExprKind::In { subs, .. } => &subs[0].kind,
             ExprKind::Getline {
                 from: GetlineFrom::Command(command) | GetlineFrom::Coprocess(command),

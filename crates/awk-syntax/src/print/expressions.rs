@@ -213,12 +213,14 @@ impl Printer<'_> {
                     !is_assignment(kind) && !is_indirect(kind)
                 });
             }
-            ExprKind::Cond { cond, yes, no } => {
-                self.operand(cond, |kind| !is_assignment(kind));
-                self.text(" ? ");
-                self.expr(yes);
-                self.text(" : ");
-                self.expr(no);
+            ExprKind::Cond { arms, otherwise } => {
+                for (cond, yes) in arms {
+                    self.operand(cond, |kind| !is_assignment(kind));
+                    self.text(" ? ");
+                    self.expr(yes);
+                    self.text(" : ");
+                }
+                self.expr(otherwise);
             }
             ExprKind::Assign { target, op, value } => {
                 self.expr(target);

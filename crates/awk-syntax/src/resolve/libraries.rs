@@ -161,10 +161,12 @@ impl Rewrite<'_> {
                 self.expr(left);
                 self.expr(right);
             }
-            ExprKind::Cond { cond, yes, no } => {
-                self.expr(cond);
-                self.expr(yes);
-                self.expr(no);
+            ExprKind::Cond { arms, otherwise } => {
+                for (cond, yes) in arms {
+                    self.expr(cond);
+                    self.expr(yes);
+                }
+                self.expr(otherwise);
             }
             ExprKind::Getline { target, from } => {
                 if let Some(target) = target {

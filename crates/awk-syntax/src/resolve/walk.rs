@@ -186,10 +186,12 @@ pub(super) fn walk_expr(walk: &mut impl Walk, e: &Expr) {
             walk_list(walk, subs);
             walk_array(walk, array);
         }
-        ExprKind::Cond { cond, yes, no } => {
-            walk_expr(walk, cond);
-            walk_expr(walk, yes);
-            walk_expr(walk, no);
+        ExprKind::Cond { arms, otherwise } => {
+            for (cond, yes) in arms {
+                walk_expr(walk, cond);
+                walk_expr(walk, yes);
+            }
+            walk_expr(walk, otherwise);
         }
         ExprKind::Assign { target, value, .. } => {
             walk_target(walk, target);

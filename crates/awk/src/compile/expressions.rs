@@ -157,7 +157,7 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::Num(0.0));
                 self.here(done);
             }
-            ExprKind::Cond { cond, yes, no } => self.conditional(cond, yes, no, Self::num),
+            ExprKind::Cond { arms, otherwise } => self.conditional(arms, otherwise, Self::num),
             ExprKind::Assign { target, op, value } => {
                 self.assign(target, *op, value, true);
                 if op.is_none() && !self.is_num(value) {
@@ -185,17 +185,19 @@ impl<'a> Compiler<'a> {
 
     pub(super) fn conditional(
         &mut self,
-        cond: &'a Expr,
-        yes: &'a Expr,
-        no: &'a Expr,
+        arms: &'a [(Expr, Expr)],
+        otherwise: &'a Expr,
         each: fn(&mut Self, &'a Expr),
     ) {
-        let (otherwise, done) = (self.label(), self.label());
-        self.jump(cond, otherwise, false);
-        each(self, yes);
-        self.emit_jump(Op::Jump, done);
-        self.here(otherwise);
-        each(self, no);
+        let done = self.label();
+        for (cond, yes) in arms {
+            let next = self.label();
+            self.jump(cond, next, false);
+            each(self, yes);
+            self.emit_jump(Op::Jump, done);
+            self.here(next);
+        }
+        each(self, otherwise);
         self.here(done);
     }
 
@@ -276,7 +278,7 @@ impl<'a> Compiler<'a> {
                 self.text(e);
                 self.emit(Op::TextEnd);
             }
-            ExprKind::Cond { cond, yes, no } => self.conditional(cond, yes, no, Self::val),
+            ExprKind::Cond { arms, otherwise } => self.conditional(arms, otherwise, Self::val),
             ExprKind::Assign {
                 target,
                 op: None,
@@ -354,13 +356,13 @@ impl<'a> Compiler<'a> {
                 self.key(subs);
                 self.emit(Op::AppendElem { array, out });
             }
-            ExprKind::Cond { cond, yes, no } => {
+            ExprKind::Cond { arms, otherwise } => {
                 let each: fn(&mut Self, &'a Expr) = if out {
                     |c, e| c.append(e, true)
                 } else {
                     |c, e| c.append(e, false)
                 };
-                self.conditional(cond, yes, no, each);
+                self.conditional(arms, otherwise, each);
             }
             _ if self.is_num(e) => {
                 self.num(e);

@@ -32,7 +32,9 @@ impl Compiler<'_> {
                 _ => false,
             },
             ExprKind::Group(inner) => self.is_num(inner),
-            ExprKind::Cond { yes, no, .. } => self.is_num(yes) && self.is_num(no),
+            ExprKind::Cond { arms, otherwise } => {
+                arms.iter().all(|(_, yes)| self.is_num(yes)) && self.is_num(otherwise)
+            }
             ExprKind::Assign { op, value, .. } => op.is_some() || self.is_num(value),
             ExprKind::Builtin { which, args, .. } => gives_number(*which, args),
             _ => false,
@@ -158,7 +160,10 @@ pub(super) fn is_quiet(e: &Expr) -> bool {
         }
         | ExprKind::Compare { left, right, .. }
         | ExprKind::Match { left, right, .. } => is_quiet(left) && is_quiet(right),
-        ExprKind::Cond { cond, yes, no } => is_quiet(cond) && is_quiet(yes) && is_quiet(no),
+        ExprKind::Cond { arms, otherwise } => {
+            let both = |(cond, yes): &(Expr, Expr)| is_quiet(cond) && is_quiet(yes);
+            arms.iter().all(both) && is_quiet(otherwise)
+        }
         ExprKind::Builtin { which, args, .. } => {
             let pure = matches!(
                 which,

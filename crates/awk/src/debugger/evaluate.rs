@@ -315,12 +315,13 @@ impl Scope<'_, '_, '_> {
                 }
                 truth(false)
             }
-            ExprKind::Cond { cond, yes, no } => {
-                if self.value(cond)?.truth() {
-                    self.value(yes)?
-                } else {
-                    self.value(no)?
+            ExprKind::Cond { arms, otherwise } => {
+                for (cond, yes) in arms {
+                    if self.value(cond)?.truth() {
+                        return self.value(yes);
+                    }
                 }
+                self.value(otherwise)?
             }
             ExprKind::Assign { target, op, value } => {
                 let mut new = self.value(value)?;
