@@ -124,7 +124,7 @@ impl<'a> Lexer<'a> {
         self.take_name_bytes();
         if self.dialect.is_gawk() {
             // `$_"text"` is the field whose number `_` is, and a string.
-            let field = start > 0 && text[start - 1] == b'$';
+            let field = text[..start].trim_ascii_end().ends_with(b"$");
             if self.at == start + 1 && text[start] == b'_' && self.byte(0) == Some(b'"') && !field {
                 return self
                     .string(diagnostics)

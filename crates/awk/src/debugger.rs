@@ -292,7 +292,7 @@ impl Debugger {
     /// Says where the run stands, and takes commands until it is to go on.
     fn stand(&mut self, vm: &mut Vm<'_>) -> Step<()> {
         // What the program printed so far is to be seen before its debugger's words.
-        let _ = vm.streams.flush_outputs();
+        vm.streams.flush_outputs();
         self.selected = 0;
         self.announce_phase(vm);
         let views = vm.views(self.here);
@@ -360,7 +360,7 @@ impl Watch for Debugger {
     fn ends(&mut self, vm: &mut Vm<'_>, result: &Step<()>) {
         self.over = true;
         self.running = false;
-        let _ = vm.streams.flush_outputs();
+        vm.streams.flush_outputs();
         match result {
             Ok(()) => {
                 let status = vm.exit_code;

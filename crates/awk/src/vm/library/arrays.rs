@@ -26,10 +26,13 @@ const MAGIC: &[u8] = b"pmawk array v1\n";
 /// Arrays in arrays deeper than this are refused: reading them takes the stack of the process.
 const DEPTH_MAX: usize = 500;
 
+/// Keys and values in their order.
+type Elements = Vec<(Vec<u8>, Stored)>;
+
 /// A value as it lies in a file.
 enum Stored {
     Value(Value),
-    Array(Vec<(Vec<u8>, Stored)>),
+    Array(Elements),
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -54,7 +57,7 @@ impl Reader<'_> {
         Some(*byte)
     }
 
-    fn array(&mut self, depth: usize) -> Option<Vec<(Vec<u8>, Stored)>> {
+    fn array(&mut self, depth: usize) -> Option<Elements> {
         if depth > DEPTH_MAX {
             return None;
         }
@@ -90,7 +93,7 @@ fn put_text(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The content of a file of that kind, if it is whole.
-fn content(bytes: &[u8], kind: u8) -> Option<Vec<(Vec<u8>, Stored)>> {
+fn content(bytes: &[u8], kind: u8) -> Option<Elements> {
     let (body, sum) = bytes.split_last_chunk::<8>()?;
     let rest = body.strip_prefix(MAGIC)?.strip_prefix(&[kind])?;
     if xxh3_64(body) != u64::from_le_bytes(*sum) {
@@ -146,21 +149,26 @@ impl Vm<'_> {
             return Ok(Value::Num(0.0));
         };
         for (name, stored) in globals {
-            match (self.input.names.get(&name).copied(), stored) {
-                (
-                    Some(NamedVariable::Array(n) | NamedVariable::Global(n)),
-                    Stored::Array(elements),
-                ) if matches!(self.globals[n as usize], Value::Uninit) => {
+            // What has a value keeps it.
+            let Some(NamedVariable::Array(n) | NamedVariable::Global(n)) =
+                self.input.names.get(&name).copied()
+            else {
+                continue;
+            };
+            let held = self.store.known_array(Arr(n));
+            let filled = match held {
+                Some(array) => self.store.heap_of(array)?.table_len(array.table)? > 0,
+                None => !matches!(self.globals[n as usize], Value::Uninit | Value::Unassigned),
+            };
+            match stored {
+                _ if filled => {}
+                Stored::Array(elements) => {
+                    self.globals[n as usize] = Value::Uninit;
                     let array = self.array(Arr(n))?;
-                    self.clear(array)?;
                     self.decode_array(array, elements)?;
                 }
-                (Some(NamedVariable::Global(n)), Stored::Value(value))
-                    if !self.store.global_is_array(n) =>
-                {
-                    self.globals[n as usize] = value;
-                }
-                _ => {}
+                Stored::Value(value) if held.is_none() => self.globals[n as usize] = value,
+                Stored::Value(_) => {}
             }
         }
         Ok(Value::Num(1.0))
@@ -178,7 +186,7 @@ impl Vm<'_> {
         }
     }
 
-    fn read_sealed(&mut self, file: &Value, kind: u8) -> Result<Option<Vec<(Vec<u8>, Stored)>>> {
+    fn read_sealed(&mut self, file: &Value, kind: u8) -> Result<Option<Elements>> {
         match std::fs::read(self.path_argument(file)) {
             Ok(bytes) => {
                 let found = content(&bytes, kind);
@@ -240,7 +248,7 @@ impl Vm<'_> {
         Ok(())
     }
 
-    fn decode_array(&mut self, array: ArrayRef, elements: Vec<(Vec<u8>, Stored)>) -> Result<()> {
+    fn decode_array(&mut self, array: ArrayRef, elements: Elements) -> Result<()> {
         for (key, stored) in elements {
             let slot = self.store.entry(array, &key)?;
             match stored {

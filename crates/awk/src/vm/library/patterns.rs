@@ -169,7 +169,8 @@ fn matches(pattern: &[Piece], text: &[u32], flags: u32) -> bool {
         if states[pattern.len()] && c == slash && flags & LEADING_DIR != 0 {
             return true;
         }
-        let wild = !(flags & PATHNAME != 0 && c == slash) && !is_hidden(at);
+        let is_border = flags & PATHNAME != 0 && c == slash;
+        let wild = !is_border && !is_hidden(at);
         let mut next = vec![false; pattern.len() + 1];
         for (n, piece) in pattern.iter().enumerate() {
             if !states[n] {
