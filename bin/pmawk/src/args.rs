@@ -250,7 +250,11 @@ impl Args {
         let shown = String::from_utf8_lossy(name).into_owned();
         let begun = |row: &&Row| !name.is_empty() && row.1.as_bytes().starts_with(name);
         let candidates: Vec<&Row> = OPTIONS.iter().filter(begun).collect();
-        let exact = candidates.iter().find(|row| row.1.as_bytes() == name);
+        // gawk's abbreviations stay what they are, whatever other options there are.
+        let gawks = candidates.iter().copied().filter(|row| row.0 != 0);
+        let gawks: Vec<&Row> = gawks.collect();
+        let candidates = if gawks.len() == 1 { gawks } else { candidates };
+        let exact = OPTIONS.iter().find(|row| row.1.as_bytes() == name);
         let row = match (exact, candidates.as_slice()) {
             (Some(row), _) => row,
             (None, [row]) => row,

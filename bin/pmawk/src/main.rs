@@ -82,6 +82,14 @@ fn run(args: Args) -> Result<i32> {
         print!("{COPYRIGHT}");
         return Ok(Exit::Ok as i32);
     }
+    for assign in &args.assigns {
+        if awk::assignment(assign).is_none() {
+            let shown = String::from_utf8_lossy(assign);
+            return Err(usage(&format!(
+                "option -v: `{shown}` is no assignment: expected name=value"
+            )));
+        }
+    }
     let path = program::search_path();
     let (sources, includes) = program::read(&args.parts, &path)?;
     if args.dumps.contains(&Dump::Tokens) {
@@ -102,9 +110,9 @@ fn run(args: Args) -> Result<i32> {
     }
     let (heap, heap_name) = open_heap(&args)?;
     if !heap.is_persistent() && (args.resume.is_some() || args.commit_every.is_some()) {
-        anyhow::bail!(
-            "--resume and --commit-every need a heap: give --persist=FILE or set PMAWK_HEAP"
-        );
+        return Err(usage(
+            "--resume and --commit-every need a heap: give --persist=FILE or set PMAWK_HEAP",
+        ));
     }
     let loaded = awk::load(sources, &heap, language)?;
     for warning in &loaded.warnings {
@@ -175,6 +183,11 @@ fn run(args: Args) -> Result<i32> {
     Ok(awk::run(&loaded, heap, &heap_name, setup)?)
 }
 
+/// What is wrong with the command line.
+fn usage(message: &str) -> anyhow::Error {
+    Error::Syntax(vec![message.to_string()]).into()
+}
+
 const COPYRIGHT: &str = "\
 pmawk is part of Perdure, Copyright (C) 2026 the Perdure authors.
 It is free software: you may use, change and pass it on under the MIT licence or the Apache licence 2.0, as you prefer.
@@ -210,7 +223,9 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         charset()
     };
     if args.input == Notation::Csv && dialect == Dialect::Posix {
-        anyhow::bail!("options --csv and --posix contradict each other: POSIX AWK has no CSV");
+        return Err(usage(
+            "options --csv and --posix contradict each other: POSIX AWK has no CSV",
+        ));
     }
     let mut language = Language::new(charset);
     language.syntax = match dialect {
@@ -236,6 +251,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         libraries,
     };
     language.wish.marked = args.profile.is_some() || args.trace || args.debug.is_some();
+    language.wish.all_variables = args.dump_variables.is_some();
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;

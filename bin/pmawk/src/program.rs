@@ -90,6 +90,9 @@ fn read_file(file: &OsString, path: &[PathBuf]) -> Result<(String, Vec<u8>)> {
         ),
         None => (shown.clone(), PathBuf::from(file)),
     };
+    if Path::new(file).is_dir() {
+        anyhow::bail!("cannot read program file {shown:?}: it is a directory");
+    }
     if found.is_none() && !shown.contains('/') {
         let error = std::io::Error::from_raw_os_error(2); // ENOENT
         return Err(unreadable(&format!("program file {shown:?}"), &error));

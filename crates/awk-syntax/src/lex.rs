@@ -18,7 +18,7 @@ mod token;
 
 pub use escape::unescape;
 pub(crate) use qualified::check_namespace;
-pub use token::Token;
+pub use token::{Token, is_keyword};
 
 /// The reading position in one source.
 #[derive(Clone, Copy)]

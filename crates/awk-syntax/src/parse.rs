@@ -277,7 +277,10 @@ impl Parser<'_> {
     // ---- tokens ----
 
     fn bump(&mut self) -> Token {
-        let (token, span) = self.lexer.next(self.names, self.diagnostics);
+        let (mut token, span) = self.lexer.next(self.names, self.diagnostics);
+        if self.diagnostics.error_count() >= Diagnostics::ERRORS_MAX {
+            token = Token::Eof; // there is no more to be said
+        }
         self.note_comment(span);
         self.last = self.span;
         self.span = span;

@@ -42,6 +42,9 @@ pub fn compile(
         loops: Vec::new(),
         span: Span::default(),
     };
+    if wish.all_variables {
+        c.code.use_special(Special::SYMTAB);
+    }
     c.program();
     c.patch();
     c.code
@@ -52,6 +55,8 @@ pub fn compile(
 pub struct Wish {
     /// It says when it comes by the places that a profile counts and a debugger stops at.
     pub marked: bool,
+    /// All special variables are filled, also those that the program does not mention.
+    pub all_variables: bool,
     /// `print` writes its values in a notation of its own.
     pub notation: bool,
     /// Its arithmetic is that of [`crate::exact`] (`--bignum`).

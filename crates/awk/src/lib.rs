@@ -30,3 +30,4 @@ pub mod watch;
 pub use error::{Error, system_reason};
 pub use interp::{Language, Loaded, Setup, load, pretty, run, template};
 pub use surroundings::find_source;
+pub use vm::assignment;

@@ -182,6 +182,24 @@ impl RecordReader {
         &self.buf[self.record.clone()]
     }
 
+    /// Whether more bytes behind the last terminator could make it longer.
+    pub fn may_grow(&self, sep: &Separator) -> bool {
+        let Separator::Regex(regex) = sep else {
+            return false;
+        };
+        let hay = &self.buf[self.record.start..self.end];
+        let from = self.terminator.start - self.record.start;
+        self.terminator.end == self.end
+            && regex
+                .find_partial(hay, from)
+                .is_none_or(|found| !found.settled)
+    }
+
+    /// Whether the next record lies ready, whole: reading it moves nothing.
+    pub fn has_line(&self, byte: u8) -> bool {
+        memchr::memchr(byte, &self.buf[self.start..self.end]).is_some()
+    }
+
     /// How many bytes of the source were given out, terminators included.
     pub fn consumed(&self) -> u64 {
         self.read - (self.end - self.start) as u64

@@ -678,6 +678,10 @@ impl<'p> Vm<'p> {
                 }
                 Op::KeyGlobal(n) => match self.globals[n as usize] {
                     Value::Num(n) => self.set_key_num(n),
+                    Value::Uninit => {
+                        self.touch_global(n)?;
+                        self.key = Key::Text(self.text.len());
+                    }
                     ref v => {
                         self.key = Key::Text(self.text.len());
                         v.append_to(&self.settings.convfmt, &mut self.text);
@@ -686,6 +690,10 @@ impl<'p> Vm<'p> {
                 Op::KeyLocal(n) => match self.vals[self.base + n as usize] {
                     Value::Num(n) => self.set_key_num(n),
                     Value::Array(_) => return Err(self.array_as_scalar(n)),
+                    Value::Uninit | Value::Link(_) => {
+                        self.touch_local(n)?;
+                        self.key = Key::Text(self.text.len());
+                    }
                     ref v => {
                         self.key = Key::Text(self.text.len());
                         v.append_to(&self.settings.convfmt, &mut self.text);

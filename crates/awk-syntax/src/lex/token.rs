@@ -100,6 +100,12 @@ pub enum Token {
 }
 
 /// Words with a meaning, and the dialects that have them.
+/// Whether a name is a word of the language.
+pub fn is_keyword(name: &str, dialect: Dialect) -> bool {
+    let row = KEYWORDS.iter().find(|row| row.0 == name);
+    row.is_some_and(|row| row.2.contains(&dialect))
+}
+
 pub(super) const KEYWORDS: [(&str, Token, &[Dialect]); 25] = {
     use Dialect::{Gawk, Posix, Traditional};
     const ALL: &[Dialect] = &[Gawk, Traditional, Posix];

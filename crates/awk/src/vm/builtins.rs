@@ -279,15 +279,21 @@ impl Vm<'_> {
             }
             Some(n.max(1.0) as u64)
         };
-        let target = match args.get(3) {
-            Some(value) => self.settings.text_of(value),
-            None => self.record.whole(&self.settings).to_vec(),
+        let value = match args.get(3) {
+            Some(value) => value.clone(),
+            None => self.field(0),
         };
+        let target = self.settings.text_of(&value);
         let mut out = Vec::with_capacity(target.len());
         let charset = self.settings.charset;
         let regex = self.cased(&regex);
-        replace_groups(regex, charset, &replacement, &target, nth, &mut out);
-        Ok(Value::text(&out, false))
+        let count = replace_groups(regex, charset, &replacement, &target, nth, &mut out);
+        // Nothing replaced: the target stays what it is, of whatever kind.
+        Ok(if count == 0 {
+            value
+        } else {
+            Value::text(&out, false)
+        })
     }
 
     /// `match` with an array for the groups.

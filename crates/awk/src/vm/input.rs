@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use awk_syntax::lex::unescape;
+use awk_syntax::lex::{is_keyword, unescape};
 use awk_syntax::names::{Library, Special};
 
 use super::resume::Segment;
@@ -171,9 +171,9 @@ impl Vm<'_> {
         };
         let name = name.strip_prefix(b"awk::").unwrap_or(name);
         let shown = || String::from_utf8_lossy(name);
-        if dialect.builtin(&shown()).is_some() {
+        if dialect.builtin(&shown()).is_some() || is_keyword(&shown(), dialect) {
             return Err(Fatal::operand(format!(
-                "cannot assign to `{}` from the command line: it is a built-in function",
+                "cannot assign to `{}` from the command line: it is a word of the language",
                 shown()
             )));
         }
@@ -436,6 +436,9 @@ impl Vm<'_> {
     #[inline]
     fn read_main(&mut self) -> Result<Read> {
         loop {
+            if self.resume.is_some() {
+                self.before_unfinished();
+            }
             if self.input.open
                 && let Some(reader) = &mut self.record.reader
             {

@@ -480,6 +480,18 @@ impl Vm<'_> {
         }
     }
 
+    /// Before a record is read that may be left for the next run: `$0` must outlive it then.
+    #[inline]
+    pub(super) fn before_unfinished(&mut self) {
+        let ready = match (&self.record.reader, &*self.settings.separator) {
+            (Some(reader), Separator::Byte(byte)) => reader.has_line(*byte),
+            _ => false,
+        };
+        if !ready {
+            self.record.detach();
+        }
+    }
+
     /// Whether the record that was just read is to be left for the next run. The stretch ends before it then.
     #[cold]
     pub(super) fn is_unfinished(&mut self, len: usize) -> bool {
@@ -490,7 +502,8 @@ impl Vm<'_> {
         let finished = match *self.settings.separator {
             // At the end of what is there, one newline may be followed by more of the paragraph.
             Separator::Paragraph => terminator.len() >= 2,
-            _ => !terminator.is_empty(),
+            // A match that touches the end of what is there may become longer.
+            ref separator => !terminator.is_empty() && !reader.may_grow(separator),
         };
         let before = reader.consumed() - (len + terminator.len()) as u64;
         let current = self.resume.as_mut().and_then(|r| r.current.as_mut());

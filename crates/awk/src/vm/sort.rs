@@ -111,17 +111,18 @@ fn merge_sort<T>(
     Ok(runs.pop().unwrap_or_default())
 }
 
-/// Numbers first, then strings, then arrays (gawk manual, "@val_type_asc").
+/// Nothing first, then numbers, strings, arrays (gawk manual, "@val_type_asc").
 fn type_rank(value: &Value) -> u8 {
     match value {
-        Value::Array(_) => 2,
+        Value::Array(_) => 3,
+        Value::Uninit | Value::Unassigned => 0,
         Value::Small(_) | Value::Long(..) => {
             let bytes = value.as_bytes().unwrap_or_default();
             let numeric = value.maybe_num() && crate::num::looks_numeric(bytes).is_some();
-            u8::from(!numeric)
+            1 + u8::from(!numeric)
         }
-        Value::Regex(_) => 1,
-        _ => 0,
+        Value::Regex(_) => 2,
+        _ => 1,
     }
 }
 
@@ -304,8 +305,8 @@ impl Vm<'_> {
         let by_type = || {
             let (x, y) = (type_rank(&a.value), type_rank(&b.value));
             x.cmp(&y).then_with(|| match x {
-                0 => by_number(),
-                1 => text(&a.text, &b.text),
+                1 => by_number(),
+                2 => text(&a.text, &b.text),
                 _ => Ordering::Equal,
             })
         };
@@ -315,7 +316,9 @@ impl Vm<'_> {
             By::ValueType => by_type().then_with(by_key),
             _ if arrays => by_type().then_with(by_key),
             By::ValueText => text(&a.text, &b.text).then_with(by_key),
-            By::ValueNumber => by_number()
+            By::ValueNumber => (type_rank(&a.value) > 0)
+                .cmp(&(type_rank(&b.value) > 0))
+                .then_with(by_number)
                 .then_with(|| text(&a.text, &b.text))
                 .then_with(by_key),
         }
