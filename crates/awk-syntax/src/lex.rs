@@ -27,6 +27,8 @@ pub struct Lexer<'a> {
     source: u32,
     at: usize,
     dialect: Dialect,
+    /// The last token was a `$`.
+    is_behind_dollar: bool,
 }
 
 impl<'a> Lexer<'a> {
@@ -37,6 +39,7 @@ impl<'a> Lexer<'a> {
             source,
             at,
             dialect,
+            is_behind_dollar: false,
         }
     }
 
@@ -60,6 +63,7 @@ impl<'a> Lexer<'a> {
     /// The next token and its place.
     pub fn next(&mut self, names: &mut Names, diagnostics: &mut Diagnostics) -> (Token, Span) {
         self.skip_blanks(diagnostics);
+        let is_field = std::mem::take(&mut self.is_behind_dollar);
         let start = self.at;
         let Some(byte) = self.byte(0) else {
             return (Token::Eof, self.span_from(start));
@@ -69,13 +73,14 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
                 Token::Newline
             }
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(names, diagnostics),
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(is_field, names, diagnostics),
             b'0'..=b'9' => self.number(diagnostics),
             b'.' if self.byte(1).is_some_and(|b| b.is_ascii_digit()) => self.number(diagnostics),
             b'"' => self.string(diagnostics).map_or(Token::Bad, Token::Str),
             b'@' if self.dialect.is_gawk() => self.at_sign(diagnostics),
             _ => self.operator(diagnostics),
         };
+        self.is_behind_dollar = token == Token::Dollar;
         (token, self.span_from(start))
     }
 
@@ -118,14 +123,18 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn word(&mut self, names: &mut Names, diagnostics: &mut Diagnostics) -> Token {
+    /// A name or a word of the language; `is_field`: behind a `$`.
+    fn word(&mut self, is_field: bool, names: &mut Names, diagnostics: &mut Diagnostics) -> Token {
         let start = self.at;
         let text: &'a [u8] = self.text;
         self.take_name_bytes();
         if self.dialect.is_gawk() {
             // `$_"text"` is the field whose number `_` is, and a string.
-            let field = text[..start].trim_ascii_end().ends_with(b"$");
-            if self.at == start + 1 && text[start] == b'_' && self.byte(0) == Some(b'"') && !field {
+            if self.at == start + 1
+                && text[start] == b'_'
+                && self.byte(0) == Some(b'"')
+                && !is_field
+            {
                 return self
                     .string(diagnostics)
                     .map_or(Token::Bad, Token::Translated);

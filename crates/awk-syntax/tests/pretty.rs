@@ -65,6 +65,7 @@ fn expressions_have_gawks_blanks_and_parentheses() {
         ),
         ("r=/a\\/b[/]\\t/;t=@/x/", "r = /a\\/b[/]\\t/\n\tt = @/x/"),
         ("x=_\"t\";@f(1)", "x = _\"t\"\n\t@f(1)"),
+        ("x=$_\"t\" $ _\"t\"", "x = $_ \"t\" $_ \"t\""),
         ("print length", "print length($0)"),
         (
             "sub(/x/,y);split(a,b)",
@@ -75,6 +76,9 @@ fn expressions_have_gawks_blanks_and_parentheses() {
         ("x=- --y", "x = -(--y)"),
         ("x=- -3", "x = -(-3)"),
         ("delete a[i,j]", "delete a[i, j]"),
+        ("printf(\"%d\",a>b)", "printf(\"%d\", a > b)"),
+        ("print(1,\"c\"|getline)", "print(1, \"c\" | getline)"),
+        ("print(1,(a>b),c[a>b])", "print 1, (a > b), c[a > b]"),
     ] {
         assert_eq!(
             print(&format!("{{{text}}}")),

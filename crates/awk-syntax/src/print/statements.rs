@@ -4,6 +4,27 @@ use super::Printer;
 use crate::ast::*;
 use crate::span::Span;
 
+/// Whether `print` takes an operator of this expression for its own `>` or `|`, unless parentheses are around its list.
+fn is_taken_by_print(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Compare {
+            op: CompareOp::Gt, ..
+        }
+        | ExprKind::Getline {
+            from: GetlineFrom::Command(_) | GetlineFrom::Coprocess(_),
+            ..
+        } => true,
+        // These bring their own brackets.
+        ExprKind::Group(_)
+        | ExprKind::Tuple(_)
+        | ExprKind::Index { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::IndirectCall { .. }
+        | ExprKind::Builtin { .. } => false,
+        _ => e.children().into_iter().any(is_taken_by_print),
+    }
+}
+
 impl Printer<'_> {
     fn block(&mut self, body: &[Stmt], from: u32) -> u32 {
         self.text("{");
@@ -215,6 +236,11 @@ impl Printer<'_> {
         let wrapped = args.len() == 1 && text.starts_with('(') && text.ends_with(')');
         match to {
             None if args.is_empty() => {}
+            // gawk adds none, so that its `print 1, a > b` writes to a file.
+            None if args.iter().any(is_taken_by_print) => {
+                self.out.insert(start, '(');
+                self.text(")");
+            }
             None => self.out.insert(start, ' '),
             Some(_) if wrapped || args.is_empty() => {}
             Some(_) => {
