@@ -132,7 +132,7 @@ SETTINGS = [("RS", ["", "\\n", "a", "[0-9]+", "^$", "(a|b)*", "^a", "a$", "\\n\\
             ("FPAT", ["", "[^,]*", "a*", "([^,]*)|(\"[^\"]+\")", "^a", "$", ".", "\\\\y", "[[:alpha:]]+", "(", "\\xff"]),
             ("FIELDWIDTHS", ["", "1 2 3", "2:3 *", "*", "0", "1000000 1", "1:1 1:1", "-1", "x", "4294967296", "99999999999999999999 1", "1 * 2", " 3 ", ":1"]),
             ("IGNORECASE", ["1", "0", "x", ""]), ("OFS", ["", ",", "\\0"]), ("ORS", ["", "|"]), ("CONVFMT", ["%d", "%.3g", "%s", "%c", "", "%", "%n", "%100d"]),
-            ("OFMT", ["%d", "%s", "%c", "%*d", "%%"]), ("SUBSEP", ["", "\\0"]), ("NF", ["3"]), ("NR", ["1e18"]), ("BINMODE", ["3", "rw"])]
+            ("OFMT", ["%d", "%s", "%c", "%*d", "%%"]), ("SUBSEP", ["", "\\0"]), ("NF", ["3"]), ("NR", ["1e9"]), ("BINMODE", ["3", "rw"])]
 FLAGS = ["-b", "-k", "--csv", "--csv=both", "--tsv", "--tsv=both", "--json-lines", "-n", "-S", "-c", "-P", "-r", "-N", "-s", "-L", "-t", "-o-", "-p-", "-d-", "-I", "--dump=tokens,ast,types,code", "-g"]
 
 
@@ -188,6 +188,13 @@ def run(argv, folder, stdin):
         return status, out.read(1 << 20), err.read(1 << 16)
 
 
+def valid(data):
+    """Whether this is UTF-8: the C library of an oracle may take six-byte sequences for a character."""
+    try: data.decode()
+    except UnicodeDecodeError: return False
+    return True
+
+
 def quoted(argv): return " ".join(a if re.fullmatch(r"[\w./=:,-]+", a) else "'" + a.replace("'", "'\\''") + "'" for a in argv)
 
 
@@ -223,6 +230,7 @@ def one(seed, cases, kinds, pmawk, oracle, compare, keep):
         known = [o for o in options if not re.match("--(tsv|json|dump|csv=)", o)] == options
         if oracle and known and (wrong in ("time", "signal 9", "signal 24") or compare and not wrong and not NOT_COMPARED.search(program)):
             fresh()
+            if not wrong and not all(valid(d) for d in [program, stdin] + list(files.values())): return None
             theirs = run([oracle] + tail, folder, stdin_path)
             if wrong and (theirs[0] == "time" or isinstance(theirs[0], int) and theirs[0] < 0): wrong = None
             elif not wrong and theirs[0] != "time" and not persist and theirs[:2] != runs[0][:2] and not (theirs[0] in (1, 2) and runs[0][0] in (1, 2)):
