@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Random AWK programs on pmawk (volatile, persistent, in two halves) beside gawk; mawk and original-awk where they part.
 
-    differ.py PMAWK [--count N] [--seed S] [--keep FOLDER]
+    differ.py PMAWK [--gawk GAWK] [--language posix|gawk] [--count N] [--seed S] [--keep FOLDER] [--jobs N]
+
+--language gawk adds what gawk has beyond POSIX, and wants gawk 5.3; then mawk and original-awk are not asked.
 
 Programs avoid what POSIX leaves open: order of `for (k in a)`, order of side effects inside one expression, the value of rand().
 Each difference is written to FOLDER as a program, its input and what each interpreter said. Seeds are printed.
@@ -160,11 +162,12 @@ class Gen:
         return f"function {name}(p, q, T, L) {{ {body}{ret} }}\n"
     def stmts(self, n, d=2): return "\n  ".join(self.stmt(d) for _ in range(n))
 
-def split_program(rng):
-    g = Gen(rng, True)
-    funcs = g.function("f0") + g.function("f1")
+def split_program(rng, kind):
+    g = kind(rng, True)
+    space, begin = prelude(g)
+    funcs = space + g.function("f0") + g.function("f1")
     dump = 'for (k in A) { na++; sa += length(k) }; for (k in B) { nb++; sb += length(k B[k]) }; print na+0, sa+0, nb+0, sb+0; na = sa = nb = sb = 0\n print a "|" b "|" c "|" x "|" y, (a < b), (b < c), (x == y), length(A), length(B)'
-    h1 = "BEGIN {\n  " + g.stmts(rng.randrange(2, 8)) + "\n" + dump + "\n}\n"
+    h1 = begin + "BEGIN {\n  " + g.stmts(rng.randrange(2, 8)) + "\n" + dump + "\n}\n"
     h2 = "BEGIN {\n  " + dump + "\n" + g.stmts(rng.randrange(2, 8)) + "\n" + dump + "\n}\n"
     return funcs, h1, h2
 
@@ -176,15 +179,105 @@ def text(rng):
         out += rng.choice(["", "", "", " "]) + rng.choice(seps).join(rng.choice(WORDS) for _ in range(rng.randrange(0, 6))) + rng.choice(["", "", " "]) + rng.choice(ends)
     return out if rng.random() < .8 else out.rstrip("\n")
 
-def whole_program(rng):
-    g = Gen(rng, False)
-    out = g.function("f0") + g.function("f1")
+def whole_program(rng, kind):
+    g = kind(rng, False)
+    out = "".join(prelude(g)) + g.function("f0") + g.function("f1")
     if rng.random() < .8: out += "BEGIN {\n  " + g.stmts(rng.randrange(1, 5)) + "\n}\n"
     for _ in range(rng.randrange(1, 4)):
         pat = rng.choice(["", "", "NR == 2", "/a/", g.expr(2), "NR == 1, NR == 3", "/b/, /c/", "!/x/", "$1 ~ /^[0-9]/"])
         out += (pat + " " if pat else "") + "{\n  " + g.stmts(rng.randrange(1, 6)) + "\n}\n"
     if rng.random() < .7: out += "END {\n  " + g.stmts(rng.randrange(1, 5)) + "\n  print NR, NF, $0, a, b, c, x, y\n}\n"
     return out
+
+ORDERS = ["@ind_str_asc", "@ind_str_desc", "@ind_num_asc", "@ind_num_desc", "@val_str_asc", "@val_num_asc", "@val_type_asc"]
+GENSUBS = ["<&>", "<\\\\0>", "\\\\1", "\\\\2-\\\\1", "\\\\\\\\1", "\\\\&", "[\\\\3]", "", "x\\\\"]
+MORE_FORMATS = ["%'d", "%2$s %1$s", "%1$s-%1$d", "%5c|", "%-5c|", "%c", "%a", "%i", "%5.3s|", "%-*s|", "%+'d", "%'.2f", "%08.3f", "%.0e", "%#o", "%#.3x", "% 5d|", "%ld", "%hd", "%1$*2$d|", "%05s|", "%-05d|", "%.10d", "%F", "%A", "%.3a"]
+MORE_REGEXES = ["\\y", "\\<a", "o\\>", "\\w+", "\\W", "\\s+", "\\S+", "\\Bl", "\\`a", "c\\'", "(a)(b)?", "(.)(.)", "([a-z]+)([0-9]*)", "(a|(b))+", "[[:upper:]]", "a{0}", "(a*)(ab)*", "x*", "(x*)(y*)", "^(.)", "(.)$", "\\x61", "\\.", "a{,2}"]
+FPATS = ["[^,]*", "[^ ]+", "([^,]*)|(\\\"[^\\\"]+\\\")", "[a-z]+", "[0-9]", "a*", ".", "..", "x+|[0-9]+"]
+WIDTHS = ["1 2 3", "2:3 *", "3", "5 5 *", "1:1 1:1 2", "10 *", "2 0 2"]
+
+TIMES = ["%Y-%m-%d", "%H:%M:%S", "%j %U %w", "%c", "%s", "%a %A %b", "%e|%k|%l", "%%", "%y%C", "%D %T"]
+DATES = ["1970 01 01 00 00 00", "2024 02 30 25 61 61", "2000 1 1 0 0 0", "x", "2024 13 -1 0 0 0", "1969 12 31 23 59 58", "2024 1 1 0 0"]
+
+class GawkGen(Gen):
+    """The same, with what gawk has beyond POSIX in about a third of what it says. Arrays of arrays are M, N (of nothing else)."""
+    def aoa(self): return self.pick(["M", "N"])
+    def sub1(self): return self.pick(['"a"', '"b"', "1", "2", '"c"', '"10"', "x", "1.5"])
+    def element(self): return f"{self.aoa()}[{self.sub1()}][{self.sub1()}]"
+    def lvalue(self, d): return self.element() if self.chance(.15) else super().lvalue(d)
+    def regex(self, d):
+        k = self.r.random()
+        if k < .25: return "/" + self.pick(MORE_REGEXES) + "/"
+        if k < .35: return "@/" + self.pick(REGEXES + MORE_REGEXES) + "/"
+        return super().regex(d)
+    def word(self, d): return "(" + self.expr(d - 2) + ")"
+    def small(self): return self.pick(["0", "1", "2", "3", "7", "255", "256", "65535", "4294967296", "9007199254740991", "12.7", '"12"', '"0x1F"', "x", "y"])
+    def expr(self, d):
+        if d <= 0 or self.chance(.7): return super().expr(d)
+        w = lambda: self.word(d)
+        k = self.r.randrange(22)
+        if k == 0:
+            how = self.pick(['"g"', '"G"', "1", "2", "3", '"x1"', '"g"']); rep = self.pick(GENSUBS)
+            return f'gensub({self.regex(d)}, "{rep}", {how}, {w()})'
+        if k == 1: return f"typeof({self.pick([w(), self.scalar(), self.element(), 'M', 'A', 'zz', '@/x/', '$1' if not self.split else 'x', 'mkbool(' + w() + ')'])})"
+        if k == 2: return f"{self.pick(['and', 'or', 'xor'])}({self.small()}, {self.small()}{self.pick(['', ', ' + self.small()])})"
+        if k == 3: return f"{self.pick(['lshift', 'rshift'])}({self.pick(['1', '255', '12', '65535', '3.7'])}, {self.pick(['0', '1', '4', '8', '20'])})"
+        if k == 4: return f"compl({self.small()})" if self.chance(.3) else f"and(compl({self.small()}), 65535)"
+        if k == 5: return "strtonum(" + self.pick(STRINGS + ['" 0x1F"', '"011"', '"0x"', '"-0x11"', '"1e3x"', '"089"', '"0x1p3"', '"+011"', '"0.5"', "011", "0x11", w()]) + ")"
+        if k == 6:
+            f = self.pick(MORE_FORMATS); n = f.count("%") + f.count("*")
+            if "1$*2$" in f: return f'sprintf("[{f}]", {w()}, {self.r.randrange(9)})'
+            if "*" in f: return f'sprintf("[{f}]", {self.r.randrange(9)}, {w()})'
+            return f'sprintf("[{f}]", {w()}, {w()})' if "$" in f else f'sprintf("[{f}]", {w()})'
+        if k == 7: return self.element()
+        if k == 8: return f"({self.sub1()} in {self.aoa()}[{self.sub1()}])"
+        if k == 9: return f"isarray({self.pick(['M', self.scalar(), 'A', 'N[1]', 'M[1][2]'])})"
+        if k == 10: return f"mkbool({w()})"
+        if k == 11: return f"({w()} {self.pick(['~', '!~'])} {self.regex(d)})"
+        if k == 12 and not self.fn: return f"@fp({self.expr(d - 2)}, {self.expr(d - 2)}, {self.pick(ARRAYS)})"
+        if k == 13: return f"sp::{self.pick(['one', 'two'])}({w()})"
+        if k == 14: return self.pick(["sp::v", "sp::w", "sp::v++", "(sp::w = " + w() + ")"])
+        if k == 15: return f'SYMTAB["{self.pick(SCALARS)}"]'
+        if k == 16: return f"length({self.pick(['M', 'A', 'M[1]', 'N[1]'])})"
+        if k == 17: return f"({w()} {self.pick(['<', '<=', '==', '!=', '>', '>='])} {self.pick(['mkbool(1)', self.scalar(), '$2' if not self.split else 'y'])})"
+        if k == 18: return f"toupper({w()})"
+        if k == 19: return f'substr({w()}, {self.pick(["0", "-1", "1.5", "2", "1e9"])}, {self.pick(["1", "2.5", "-1", "1e9", "0"])})'
+        if k == 20: return f'strftime("{self.pick(TIMES)}", {self.pick(["0", "86399", "1e9", "1700000000", "-1"])}, 1)'
+        return f'mktime("{self.pick(DATES)}"{self.pick(["", ", 1"])})'
+    def show(self, arr):
+        i = self.newloop()
+        return f'PROCINFO["sorted_in"] = "@ind_str_asc"; for ({i} in {arr}) printf "%s=%s;", {i}, (isarray({arr}[{i}]) ? "array" length({arr}[{i}]) : {arr}[{i}]); print ""; delete PROCINFO["sorted_in"]'
+    def stmt(self, d):
+        if self.chance(.62): return super().stmt(d)
+        r = self.r; k = r.randrange(22); e = lambda n=2: self.expr(n)
+        if k <= 1: return f"{self.element()} {self.pick(['=', '+=', '='])} {e(2)}"
+        if k == 2: return f"delete {self.aoa()}" + self.pick(["", f"[{self.sub1()}]", f"[{self.sub1()}][{self.sub1()}]"])
+        if k == 3 and d > 0:
+            labels = [f"case {l}: {self.pick(['', self.stmt(0) + '; '])}{self.pick(['break; ', 'break; ', ''])}" for l in r.sample(['1', '"a"', '/b+/', '"10"', '3', '@/^x/', '"abc"', '-1', '0', '10'], 3)] + ([f"default: {self.stmt(0)}; break"] if self.chance(.6) else [])
+            if self.chance(.3): r.shuffle(labels); labels = [l if l.endswith("; ") or l.endswith("break") else l for l in labels]
+            return f"switch ({e()}) {{ " + "\n".join(labels) + "\n}"
+        if k in (4, 5): return f"n = split({e()}, A, {self.pick([self.regex(1), self.pick(SEPARATORS)])}, B); print n; " + self.show("A") + "; " + self.show("B")
+        if k in (6, 7): return f'n = patsplit({e()} "", A, {self.pick([self.regex(1), "/" + self.pick(MORE_REGEXES) + "/"])}{self.pick(["", ", B"])}); print n; ' + self.show("A") + "; " + self.show("B")
+        if k in (8, 9):
+            return f'delete A; print match({e()}, {self.regex(1)}, A), RSTART, RLENGTH; if ((0 in A)) print A[0], A[0, "start"], A[0, "length"], length(A), ((2, "start") in A), A[1], A[1, "length"]'
+        if k == 10: return f'n = {self.pick(["asort", "asorti"])}(A{self.pick(["", ", B", ", B, " + chr(34) + self.pick(ORDERS) + chr(34)])}); print n; ' + self.show("A") + "; " + self.show("B")
+        if k == 11:
+            i = self.newloop()
+            return f'PROCINFO["sorted_in"] = "{self.pick(["@ind_str_asc", "@ind_str_desc", "@ind_num_asc"])}"; for ({i} in A) print {i}, A[{i}]; delete PROCINFO["sorted_in"]'
+        if k == 12: return self.show(self.pick(["M", "N", "A", "B"])) + f'; if (isarray(M[1])) print length(M[1])'
+        if k == 13: return self.pick(["IGNORECASE = 1", "IGNORECASE = 0", "IGNORECASE = !IGNORECASE"])
+        if k == 14: return f'SYMTAB["{self.pick(SCALARS)}"] = {e()}'
+        if k == 15: return f'fp = "{self.pick(["f0", "f1"])}"; print @fp({e(1)}, {e(1)}, {self.pick(ARRAYS)})' if not self.fn else f"print ({e()})"
+        if k == 16: return f'print typeof({self.scalar()}), typeof({self.pick(["$1", "A", "M", "x"]) if not self.split else "y"}), typeof({self.element()})'
+        if k == 17: return f"print {e(3)}"
+        if self.split: return f"print ({e(3)})"
+        if k == 18: return self.pick([f'FPAT = "{self.pick(FPATS)}"', f'FIELDWIDTHS = "{self.pick(WIDTHS)}"', f"FS = {self.pick(SEPARATORS)}", "FS = FS", 'print PROCINFO["FS"]'])
+        if k == 19: return self.pick(["print RT, NF", f"RS = {self.pick(RS + [chr(34) + x + chr(34) for x in ['[[:space:]]+', '(a|b)+', 'A', '[,:]', 'x|;', '^a', 'o$']])}", "print ARGIND, FNR", 'print length(RT)'])
+        if k == 20: return self.pick(['print ("echo q w" |& getline), $0, NF', 'cmd = "cat"; print "z y" |& cmd; close(cmd, "to"); print (cmd |& getline x), x; close(cmd)', f'print (getline M[1][1] < "f2"), M[1][1]', '$0 = $0; print $1, NF'])
+        return f"{self.pick(['$2', '$(NF)', '$(NF+2)', 'NF', '$1'])} = {self.pick([e(1), '3', '2'])}; print NF, $0"
+
+SPACE = '@namespace "sp"\nfunction one(p) { v = v p; return length(v) }\nfunction two(p) { w += p; return w + length(awk::a) }\n@namespace "awk"\n'
+def prelude(g): return (SPACE, 'BEGIN { fp = "f0"; M[1][2] = "m"; M["a"]["b"] = 2; N[1]["x"] = "n"; delete M[3] }\n' ) if isinstance(g, GawkGen) else ("", "")
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 def run(argv, folder, data):
@@ -195,7 +288,7 @@ def run(argv, folder, data):
         return b"TIMEOUT", 99, b""
 
 def one(args):
-    pmawk, seed, keep = args
+    pmawk, gawk_path, kind, seed, keep = args
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         def put(name, t):
@@ -203,9 +296,9 @@ def one(args):
         results = []
         files = {}
         if rng.random() < .3:
-            funcs, h1, h2 = split_program(rng)
+            funcs, h1, h2 = split_program(rng, kind)
             put("p1", funcs + h1); put("p2", h2 if rng.random() < .5 else funcs + h2); put("p", funcs + h1 + h2)
-            gawk = run(["gawk", "-f", "p"], folder, "")
+            gawk = run([gawk_path, "-f", "p"], folder, "")
             vol = run([pmawk, "-f", "p"], folder, "")
             results.append(("volatile", vol))
             one_ = run([pmawk, "--lazy", "--persist=h", "-f", "p1"], folder, "")
@@ -216,12 +309,12 @@ def one(args):
                 results.append(("half", one_))
             prog, argv = funcs + h1 + h2, []
         else:
-            prog = whole_program(rng)
+            prog = whole_program(rng, kind)
             put("p", prog); put("f1", text(rng)); put("f2", text(rng))
             argv = rng.choice([["f1"], ["f1", "f2"], ["f1", "a=3x", "f2"], ["f1", "FS=,", "f2"], ["f1", "b=10", "f2"]])
             if rng.random() < .2: argv = ["f1"]
             pre = rng.choice([[], [], ["-F,"], ["-Ft"], ["-F", "[:X]"], ["-v", "a=1e2"]])
-            gawk = run(["gawk"] + pre + ["-f", "p"] + argv, folder, "")
+            gawk = run([gawk_path] + pre + ["-f", "p"] + argv, folder, "")
             results.append(("volatile", run([pmawk] + pre + ["-f", "p"] + argv, folder, "")))
             results.append(("persistent", run([pmawk, "--lazy", "--persist=h"] + pre + ["-f", "p"] + argv, folder, "")))
             argv = pre + ["-f", "p"] + argv
@@ -229,7 +322,7 @@ def one(args):
         bad = [(n, r) for n, r in results if (r[0], r[1]) != (gawk[0], gawk[1]) or b"panicked" in r[2] or r[1] < 0]
         if gawk[1] == 99 : bad = [b for b in bad if b[1][1] != 99]
         if not bad: return gawk[1], None
-        others = [(n, run([n] + (argv or ["-f", "p"]), folder, "")) for n in ("mawk", "original-awk")]
+        others = [(n, run([n] + (argv or ["-f", "p"]), folder, "")) for n in ("mawk", "original-awk") if kind is Gen]
         report = f"seed {seed} args {argv}\n--- program\n{prog}\n"
         for f in ("f1", "f2"):
             if os.path.exists(os.path.join(folder, f)): report += f"--- {f}\n" + open(os.path.join(folder, f), newline="").read() + "\n"
@@ -245,12 +338,13 @@ def one(args):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("pmawk"); p.add_argument("--count", type=int, default=1000); p.add_argument("--seed", type=int, default=1); p.add_argument("--keep", default="differ.out")
+    p.add_argument("--gawk", default="gawk"); p.add_argument("--language", choices=["posix", "gawk"], default="posix"); p.add_argument("--jobs", type=int, default=2)
     a = p.parse_args()
     os.makedirs(a.keep, exist_ok=True)
     statuses = {}
     n = 0
-    with ThreadPoolExecutor(2) as pool:
-        for status, line in pool.map(one, ((os.path.abspath(a.pmawk), s, a.keep) for s in range(a.seed, a.seed + a.count))):
+    with ThreadPoolExecutor(a.jobs) as pool:
+        for status, line in pool.map(one, ((os.path.abspath(a.pmawk), a.gawk, GawkGen if a.language == "gawk" else Gen, s, a.keep) for s in range(a.seed, a.seed + a.count))):
             statuses[status] = statuses.get(status, 0) + 1
             if line: n += 1; print(line, flush=True)
     print(f"{a.count} programs from seed {a.seed}: {n} differences; gawk's statuses {statuses}")
