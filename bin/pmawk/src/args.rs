@@ -332,7 +332,12 @@ impl Args {
             "csv" => self.separated(Notation::Csv, value)?,
             "tsv" => self.separated(Notation::Tsv, value)?,
             "json-lines" => {
-                self.json_lines = Some(value.map_or_else(|| b"J".to_vec(), OsString::into_vec));
+                let name = value.unwrap_or_else(|| "J".into());
+                let is_name = awk::assignment(&[name.as_bytes(), b"="].concat()).is_some();
+                if !is_name {
+                    return Err(format!("option --json-lines: {name:?} is no name of an array"));
+                }
+                self.json_lines = Some(name.into_vec());
             }
             "persist" => self.persist = Some(PathBuf::from(given)),
             "snapshot" => self.snapshot = true,

@@ -71,19 +71,19 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<i32> {
     if args.help {
-        print!("{HELP}");
+        program::show(HELP)?;
         return Ok(Exit::Ok as i32);
     }
     if args.version {
-        println!("pmawk {}", env!("CARGO_PKG_VERSION"));
+        program::show(&format!("pmawk {}, for the language of GNU Awk 5.3\n", env!("CARGO_PKG_VERSION")))?;
         return Ok(Exit::Ok as i32);
     }
     if args.copyright {
-        print!("{COPYRIGHT}");
+        program::show(COPYRIGHT)?;
         return Ok(Exit::Ok as i32);
     }
     for assign in &args.assigns {
-        if awk::assignment(assign).is_none() {
+        if !assign.contains(&b'=') {
             let shown = String::from_utf8_lossy(assign);
             return Err(usage(&format!(
                 "option -v: `{shown}` is no assignment: expected name=value"
@@ -94,7 +94,7 @@ fn run(args: Args) -> Result<i32> {
     let (sources, includes) = program::read(&args.parts, &path)?;
     if args.dumps.contains(&Dump::Tokens) {
         let dialect = dialect(&args);
-        print!("{}", awk_syntax::parse::dump_tokens(&sources, dialect));
+        program::show(&awk_syntax::parse::dump_tokens(&sources, dialect))?;
     }
     let language = language(&args, path)?;
     if let Some(file) = &args.pretty {
@@ -105,7 +105,7 @@ fn run(args: Args) -> Result<i32> {
     }
     if args.gen_pot {
         let heap = Heap::volatile().map_err(Error::from)?;
-        print!("{}", awk::template(sources, &heap, &language)?);
+        program::show(&awk::template(sources, &heap, &language)?)?;
         return Ok(Exit::Ok as i32);
     }
     let (heap, heap_name) = open_heap(&args)?;
@@ -121,9 +121,9 @@ fn run(args: Args) -> Result<i32> {
     for dump in &args.dumps {
         match dump {
             Dump::Tokens => {}
-            Dump::Ast => print!("{}", loaded.resolved.print()),
-            Dump::Types => print!("{}", loaded.resolved.print_types()),
-            Dump::Code => print!("{}", loaded.code.print()),
+            Dump::Ast => program::show(&loaded.resolved.print())?,
+            Dump::Types => program::show(&loaded.resolved.print_types())?,
+            Dump::Code => program::show(&loaded.code.print())?,
         }
     }
     if !args.dumps.is_empty() {

@@ -138,6 +138,11 @@ pub fn debugger(commands: Option<&OsStr>) -> Result<(Box<dyn BufRead>, Box<dyn W
     Ok((input, Box::new(std::io::stdout())))
 }
 
+/// Writes to standard output.
+pub fn show(text: &str) -> Result<()> {
+    write(OsStr::new("-"), text.as_bytes())
+}
+
 /// Writes such a file.
 pub fn write(file: &OsStr, bytes: &[u8]) -> Result<()> {
     create(file)?

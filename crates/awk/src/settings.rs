@@ -99,6 +99,7 @@ pub struct Settings {
     pub separator: Rc<Separator>,
     /// `RS = ""`: newlines separate fields too.
     pub paragraph: bool,
+    rs_is_empty: bool,
     /// The values as assigned, by number of the special variable.
     values: [Value; Special::ALL.len()],
 }
@@ -153,6 +154,7 @@ impl Settings {
             argind: 0.0,
             separator: Rc::new(Separator::Byte(b'\n')),
             paragraph: false,
+            rs_is_empty: false,
             values,
         }
     }
@@ -232,6 +234,11 @@ impl Settings {
             _ => {}
         }
         self.values[s as usize] = value;
+        // Beside an FS that is a regular expression, however short, newlines do not separate (gawk manual, "Records").
+        let fs = &self.values[Special::FS as usize];
+        let is_plain = !matches!(fs, Value::Regex(_))
+            && crate::text::char_count(self.charset, &self.text_of(fs)) <= 1;
+        self.paragraph = self.rs_is_empty && is_plain;
         Ok(())
     }
 
@@ -302,7 +309,7 @@ impl Settings {
                 regex = Regex::compile(text, options).map_or(regex, Rc::new);
             }
             self.separator = Rc::new(Separator::Regex(regex));
-            self.paragraph = false;
+            self.rs_is_empty = false;
             return Ok(());
         }
         // Beyond gawk's language only the first character counts.
@@ -314,7 +321,7 @@ impl Settings {
         let separator = Separator::from_rs(text, self.charset, self.ignore_case)
             .map_err(|error| bad_separator("RS", text, &error.what))?;
         self.separator = Rc::new(separator);
-        self.paragraph = text.is_empty();
+        self.rs_is_empty = text.is_empty();
         Ok(())
     }
 }
