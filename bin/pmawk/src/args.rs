@@ -335,7 +335,9 @@ impl Args {
                 let name = value.unwrap_or_else(|| "J".into());
                 let is_name = awk::assignment(&[name.as_bytes(), b"="].concat()).is_some();
                 if !is_name {
-                    return Err(format!("option --json-lines: {name:?} is no name of an array"));
+                    return Err(format!(
+                        "option --json-lines: {name:?} is no name of an array"
+                    ));
                 }
                 self.json_lines = Some(name.into_vec());
             }

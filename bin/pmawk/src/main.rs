@@ -75,7 +75,10 @@ fn run(args: Args) -> Result<i32> {
         return Ok(Exit::Ok as i32);
     }
     if args.version {
-        program::show(&format!("pmawk {}, for the language of GNU Awk 5.3\n", env!("CARGO_PKG_VERSION")))?;
+        program::show(&format!(
+            "pmawk {}, for the language of GNU Awk 5.3\n",
+            env!("CARGO_PKG_VERSION")
+        ))?;
         return Ok(Exit::Ok as i32);
     }
     if args.copyright {

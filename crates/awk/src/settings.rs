@@ -234,11 +234,13 @@ impl Settings {
             _ => {}
         }
         self.values[s as usize] = value;
-        // Beside an FS that is a regular expression, however short, newlines do not separate (gawk manual, "Records").
-        let fs = &self.values[Special::FS as usize];
-        let is_plain = !matches!(fs, Value::Regex(_))
-            && crate::text::char_count(self.charset, &self.text_of(fs)) <= 1;
-        self.paragraph = self.rs_is_empty && is_plain;
+        if matches!(s, Special::FS | Special::RS) {
+            // Beside an FS that is a regular expression, however short, newlines do not separate (gawk manual, "Records").
+            let fs = &self.values[Special::FS as usize];
+            let is_plain = !matches!(fs, Value::Regex(_))
+                && crate::text::char_count(self.charset, &self.text_of(fs)) <= 1;
+            self.paragraph = self.rs_is_empty && is_plain;
+        }
         Ok(())
     }
 
