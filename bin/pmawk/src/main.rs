@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use awk::format::Grouping;
 use awk::regex::Syntax;
 use awk::settings::Notation;
 use awk::text::Charset;
@@ -254,6 +255,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         libraries,
     };
     language.wish.marked = args.profile.is_some() || args.trace || args.debug.is_some();
+    language.wish.grouping = Grouping::of_locale(&locale("LC_NUMERIC"));
     language.wish.all_variables = args.dump_variables.is_some();
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
@@ -304,16 +306,17 @@ fn open_heap(args: &Args) -> Result<(Heap, String)> {
     Ok((heap, name))
 }
 
-/// What a character is, from the locale as POSIX finds it: the first of LC_ALL, LC_CTYPE and LANG that is set.
+/// The locale of a category as POSIX finds it: the first of LC_ALL, the category's own variable and LANG that is set.
+fn locale(category: &str) -> String {
+    let names = ["LC_ALL", category, "LANG"];
+    let values = names.into_iter().filter_map(std::env::var_os);
+    let value = values.into_iter().find(|value| !value.is_empty());
+    value.map_or_else(String::new, |v| v.to_string_lossy().into_owned())
+}
+
+/// What a character is.
 fn charset() -> Charset {
-    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
-    let value = names
-        .into_iter()
-        .filter_map(std::env::var_os)
-        .find(|value| !value.is_empty());
-    let name = value
-        .map(|v| v.to_string_lossy().to_ascii_lowercase())
-        .unwrap_or_default();
+    let name = locale("LC_CTYPE").to_ascii_lowercase();
     if name.contains("utf-8") || name.contains("utf8") {
         Charset::Utf8
     } else {

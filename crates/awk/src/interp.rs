@@ -251,6 +251,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     argv.extend(setup.operands);
     let mut settings = Settings::new(loaded.language.charset);
     settings.syntax = loaded.language.syntax;
+    settings.grouping = loaded.language.wish.grouping;
     let argc = Value::Num(argv.len() as f64);
     settings
         .set(Special::ARGC, argc)

@@ -8,7 +8,7 @@ use awk_syntax::names::Special;
 
 use crate::error::{Fatal, Step};
 use crate::fields::{Splitter, Widths};
-use crate::format::Format;
+use crate::format::{Format, Grouping};
 use crate::records::Separator;
 use crate::regex::{Options, Regex, Syntax};
 use crate::text::Charset;
@@ -77,6 +77,8 @@ pub struct Settings {
     pub convfmt: Rc<Format>,
     /// OFMT, parsed.
     pub ofmt: Rc<Format>,
+    /// What `%'d` puts between groups of digits.
+    pub grouping: Grouping,
     /// How regular expressions are read.
     pub syntax: Syntax,
     /// What cuts the next record: FS, FPAT or FIELDWIDTHS, whichever was assigned last.
@@ -143,6 +145,7 @@ impl Settings {
             subsep: b"\x1c".to_vec(),
             convfmt: Rc::new(Format::parse(b"%.6g")),
             ofmt: Rc::new(Format::parse(b"%.6g")),
+            grouping: Grouping::None,
             syntax: Syntax::Gawk,
             splitter: Rc::new(Splitter::Blanks),
             cut_by: "FS",

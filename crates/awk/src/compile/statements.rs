@@ -285,7 +285,8 @@ impl<'a> Compiler<'a> {
     ) {
         if let Some(ExprKind::Str(format)) = args.first().map(|a| &a.ungrouped().kind) {
             let number = self.code.formats.len() as u32;
-            self.code.formats.push(Rc::new(Format::parse(format)));
+            let parsed = Format::parse_in(format, self.wish.grouping);
+            self.code.formats.push(Rc::new(parsed));
             for arg in &args[1..] {
                 self.val(arg);
             }

@@ -295,7 +295,7 @@ impl Vm<'_> {
                 if self.formats.len() >= CACHE_MAX {
                     self.formats.clear();
                 }
-                let format = Rc::new(Format::parse(&self.scratch));
+                let format = Rc::new(Format::parse_in(&self.scratch, self.settings.grouping));
                 self.formats.insert(self.scratch.clone(), format.clone());
                 format
             }
