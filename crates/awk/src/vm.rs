@@ -126,6 +126,8 @@ pub struct Vm<'p> {
     frames: Vec<calls::Frame>,
     /// How many calls in the middle of an instruction are running.
     nesting: u32,
+    /// It was said that a comparison function takes fewer arguments than it gets.
+    told_arguments: bool,
     base: usize,
     function: u32,
     iters: Vec<Keys>,
@@ -222,6 +224,7 @@ impl<'p> Vm<'p> {
             handed: Vec::new(),
             frames: Vec::new(),
             nesting: 0,
+            told_arguments: false,
             base: 0,
             function: u32::MAX,
             iters: Vec::new(),

@@ -179,13 +179,16 @@ impl Vm<'_> {
     /// What ends the function early; `next` and `exit` are such errors here.
     pub(crate) fn call_function(&mut self, function: u32, args: &[Value]) -> Result<Value> {
         let takes = self.code.functions[function as usize].params.len();
-        if args.len() > takes {
-            let name = &self.code.functions[function as usize].name;
-            return Err(Fatal::new(format!(
-                "function `{name}` is called with {} arguments, but takes {takes}",
+        if args.len() > takes && self.nesting == 0 && !self.told_arguments {
+            // Once: a sort calls it very often.
+            self.told_arguments = true;
+            let name = self.code.functions[function as usize].name.clone();
+            self.warn(&format!(
+                "function `{name}` takes {takes} argument(s), here are {}; the rest is forgotten",
                 args.len()
-            )));
+            ));
         }
+        let args = &args[..args.len().min(takes)];
         let back = self.nest()?;
         self.vals.extend_from_slice(args);
         self.enter(function, args.len() as u32)?;
