@@ -60,6 +60,8 @@ pub struct Record {
     splitter: Rc<Splitter>,
     paragraph: bool,
     charset: Charset,
+    /// Nothing was read or assigned yet.
+    untouched: bool,
     edited: bool,
     stale: bool,
     whole: Whole,
@@ -82,6 +84,7 @@ impl Record {
             splitter: Rc::new(Splitter::Blanks),
             paragraph: false,
             charset,
+            untouched: true,
             edited: false,
             stale: false,
             whole: Whole::Input,
@@ -150,6 +153,7 @@ impl Record {
         self.spans.clear();
         self.state = SplitState::default();
         self.spans_in = Source::Record;
+        self.untouched = false;
         self.edited = false;
         self.stale = false;
         self.whole = Whole::Input;
@@ -205,6 +209,9 @@ impl Record {
     #[inline]
     pub fn get(&mut self, n: usize, settings: &Settings) -> Field<'_> {
         if n == 0 {
+            if self.untouched {
+                return Field::Missing;
+            }
             if self.stale {
                 self.rebuild(settings);
             }
@@ -282,6 +289,7 @@ impl Record {
         if self.edited {
             return;
         }
+        self.untouched = false;
         self.split_all();
         let mut values = std::mem::take(&mut self.values);
         values.clear();
