@@ -6,6 +6,8 @@
 //! quite what POSIX asks for: `(a|ab)(c|bcd)` on `abcd` gives `a` and `bcd` (compared with gawk 5.3.2). Called by
 //! `regex` alone.
 
+use std::collections::VecDeque;
+
 use regex_automata::util::look::{Look as Border, LookMatcher};
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
@@ -370,15 +372,10 @@ impl Walk<'_> {
                     }
                 }
                 Step::Jump(to) => *to,
-                Step::Open(group) => {
-                    self.places[*group] = Some((self.at, usize::MAX));
+                Step::Open(_) | Step::Close { .. } | Step::Border(_) => {
+                    self.pass(step);
                     self.step + 1
                 }
-                Step::Close { group, optional } => {
-                    self.close(*group, *optional);
-                    self.step + 1
-                }
-                Step::Border(_) => self.step + 1,
                 _ => {
                     // Only steps from which the end is reached are entered.
                     let Some(len) = (self.at < text.end)
@@ -393,14 +390,55 @@ impl Walk<'_> {
                     continue;
                 }
             };
-            // Each step is passed at most a few times at one position; more would be a walk in a circle.
-            if self.seen.len() > 4 * groups.steps.len() {
-                return true;
-            }
             self.seen.push(self.step);
             self.step = next;
+            // Each step is passed at most a few times at one position; more is a walk in a circle, which repetitions of
+            // repetitions of nothing are able to make: `(()+|a|)*`.
+            if self.seen.len() > 4 * groups.steps.len() {
+                self.leave_circle(groups, known);
+            }
         }
         false
+    }
+
+    /// Takes the shortest way from here to a step that reads, or to the match. There is one, since only steps from which
+    /// the end is reached are entered.
+    fn leave_circle(&mut self, groups: &Groups, known: &Known) {
+        let mut before = vec![None; groups.steps.len()];
+        let mut queue = VecDeque::from([self.step]);
+        let mut way = Vec::new();
+        while let Some(at) = queue.pop_front() {
+            let next = match &groups.steps[at] {
+                Step::Split(a, b) => [Some(*a), Some(*b)],
+                Step::Jump(to) => [Some(*to), None],
+                Step::Open(_) | Step::Close { .. } | Step::Border(_) => [Some(at + 1), None],
+                _ => {
+                    let prior = |at: &usize| before[*at].filter(|_| *at != self.step);
+                    way.extend(std::iter::successors(Some(at), prior));
+                    break;
+                }
+            };
+            for next in next.into_iter().flatten() {
+                if before[next].is_none() && known.contains(self.at, next) {
+                    before[next] = Some(at);
+                    queue.push_back(next);
+                }
+            }
+        }
+        for step in way.into_iter().rev() {
+            self.pass(&groups.steps[step]);
+            self.step = step;
+        }
+        self.seen.clear();
+    }
+
+    /// What a step that reads nothing does to the places.
+    fn pass(&mut self, step: &Step) {
+        match step {
+            Step::Open(group) => self.places[*group] = Some((self.at, usize::MAX)),
+            Step::Close { group, optional } => self.close(*group, *optional),
+            _ => {}
+        }
     }
 
     fn close(&mut self, group: usize, optional: bool) {

@@ -19,6 +19,9 @@ const REPEAT_MAX: u32 = 32767;
 /// Groups and stacked repetitions: the compiler of automata recurses on them.
 const DEPTH_MAX: usize = 250;
 
+/// All characters of any charset.
+const EVERY: [(u32, u32); 1] = [(0, u32::MAX)];
+
 /// What parentheses are in the form that is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parens {
@@ -140,7 +143,7 @@ impl Parser<'_> {
                 b'[' => self.bracket()?,
                 b'.' => {
                     self.at += 1;
-                    self.class_of(&[(0, u32::MAX)], false)
+                    self.class_of(&EVERY, false)
                 }
                 b'*' | b'+' | b'?' | b'{' if self.syntax == Syntax::Posix && !had_operand => {
                     return error(self.at, "invalid preceding regular expression");
@@ -436,6 +439,8 @@ impl Parser<'_> {
 
     /// The characters in `ranges`, or all others; both ends are part of a range and may lie past the charset's end.
     fn class_of(&self, ranges: &[(u32, u32)], negated: bool) -> Hir {
+        // Of every character nothing is missing, and to look up each of the million was most of the cost of a `.`.
+        let folds = self.ignore_case && *ranges != EVERY;
         if self.cs == Charset::Bytes {
             let mut class = ClassBytes::new(
                 ranges
@@ -443,7 +448,7 @@ impl Parser<'_> {
                     .filter(|(low, _)| *low <= 0xFF)
                     .map(|&(low, high)| ClassBytesRange::new(low as u8, high.min(0xFF) as u8)),
             );
-            if self.ignore_case {
+            if folds {
                 class.case_fold_simple();
             }
             if negated {
@@ -467,7 +472,7 @@ impl Parser<'_> {
             let (low, high) = (char::from_u32(low)?, char::from_u32(high)?);
             (low <= high).then(|| ClassUnicodeRange::new(low, high))
         }));
-        if self.ignore_case {
+        if folds {
             class.case_fold_simple();
         }
         if negated {

@@ -284,6 +284,22 @@ fn groups_lie_where_gawk_finds_them() {
 }
 
 #[test]
+fn groups_of_repeated_nothing_are_left_again() {
+    // gawk does not come back from these: there is only that the places are some.
+    for (pattern, hay) in [
+        ("(()+|(.{2,2}\n{2,2}\n{2,2}A*|()*)*|)*||", "x\n\n\n\n\n"),
+        ("(((||[Aa]..?){1,3}|.+)|(A{2,}||^)*()*a*|)*a*a*||", "Aaaaaa"),
+    ] {
+        let regex = Regex::new(pattern.as_bytes(), Charset::Utf8, false).unwrap();
+        let mut places = Places::new();
+        assert!(regex.captures_at(hay.as_bytes(), 0, &mut places));
+        assert_eq!(places[0], Some((0, 6)), "{pattern}");
+        let is_inside = |(start, end): &(usize, usize)| start <= end && *end <= 6;
+        assert!(places.iter().flatten().all(is_inside), "{places:?}");
+    }
+}
+
+#[test]
 fn groups_of_long_matches_are_found_in_little_memory() {
     let hay = format!("{}:{}", "ab".repeat(400_000), "c".repeat(300_000));
     assert_eq!(
