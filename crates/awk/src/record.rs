@@ -66,6 +66,8 @@ pub struct Record {
     stale: bool,
     whole: Whole,
     values: Vec<Value>,
+    /// What NF was assigned, if no number: it reads as that until it changes (gawk). Only while `edited`.
+    count_as: Option<Value>,
 }
 
 impl Record {
@@ -89,6 +91,7 @@ impl Record {
             stale: false,
             whole: Whole::Input,
             values: Vec::new(),
+            count_as: None,
         }
     }
 
@@ -278,6 +281,14 @@ impl Record {
         self.spans.len()
     }
 
+    /// NF as a value.
+    pub fn count_value(&mut self) -> Value {
+        match &self.count_as {
+            Some(value) if self.edited => value.clone(),
+            _ => Value::Num(self.count() as f64),
+        }
+    }
+
     /// Cuts all fields now: FS is about to change, or the fields about to be assigned.
     pub fn split_all(&mut self) {
         if !self.edited {
@@ -290,6 +301,7 @@ impl Record {
             return;
         }
         self.untouched = false;
+        self.count_as = None;
         self.split_all();
         let mut values = std::mem::take(&mut self.values);
         values.clear();
@@ -313,6 +325,7 @@ impl Record {
         self.edit();
         if n > self.values.len() {
             self.values.resize(n, Value::missing());
+            self.count_as = None;
         }
         self.values[n - 1] = value;
         self.stale = true;
@@ -320,7 +333,8 @@ impl Record {
     }
 
     /// Assigns NF.
-    pub fn set_count(&mut self, n: f64) -> Step<()> {
+    pub fn set_count(&mut self, value: Value) -> Step<()> {
+        let n = value.to_num();
         if n.is_nan() || n < 0.0 {
             return Err(Fatal::new("NF set to a negative value"));
         }
@@ -330,7 +344,8 @@ impl Record {
             )));
         }
         self.edit();
-        self.values.resize(n as usize, Value::Uninit);
+        self.values.resize(n as usize, Value::missing());
+        self.count_as = (!matches!(value, Value::Num(_))).then_some(value);
         self.stale = true;
         Ok(())
     }

@@ -166,12 +166,22 @@ impl Settings {
     #[inline]
     pub fn get(&self, s: Special) -> Value {
         match s {
-            Special::NR => Value::Num(self.nr),
-            Special::FNR => Value::Num(self.fnr),
-            Special::RSTART => Value::Num(self.rstart),
-            Special::RLENGTH => Value::Num(self.rlength),
-            Special::ARGIND => Value::Num(self.argind),
+            Special::NR => self.counter(s, self.nr),
+            Special::FNR => self.counter(s, self.fnr),
+            Special::RSTART => self.counter(s, self.rstart),
+            Special::RLENGTH => self.counter(s, self.rlength),
+            Special::ARGIND => self.counter(s, self.argind),
             _ => self.values[s as usize].clone(),
+        }
+    }
+
+    /// A variable that AWK itself counts with: what the program assigned, until it is another number (gawk).
+    #[inline]
+    fn counter(&self, s: Special, n: f64) -> Value {
+        match &self.values[s as usize] {
+            Value::Uninit | Value::Num(_) => Value::Num(n),
+            assigned if assigned.to_num() == n => assigned.clone(),
+            _ => Value::Num(n),
         }
     }
 

@@ -544,9 +544,13 @@ impl<'p> Vm<'p> {
                 }
                 Op::ValElem(operand) => {
                     let (array, slot) = self.entry(operand)?;
-                    let v = self.store.get(array, slot)?;
-                    if self.settings.lint && matches!(v, Value::Uninit) {
-                        self.lint_element(operand)?;
+                    let mut v = self.store.get(array, slot)?;
+                    if matches!(v, Value::Uninit) {
+                        // What it is assigned to was assigned something.
+                        v = Value::Unassigned;
+                        if self.settings.lint {
+                            self.lint_element(operand)?;
+                        }
                     }
                     self.vals.push(v);
                 }

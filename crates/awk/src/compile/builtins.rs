@@ -426,6 +426,12 @@ impl<'a> Compiler<'a> {
                     self.emit(Op::PushArray(array));
                 }
             }
+            // A variable in parentheses is an expression, whose value is used (gawk).
+            ExprKind::Group(_)
+                if which == Builtin::Typeof && matches!(arg.ungrouped().kind, ExprKind::Var(_)) =>
+            {
+                self.val(arg);
+            }
             _ if matches!(which, Builtin::Isarray | Builtin::Typeof) => self.pass(arg.ungrouped()),
             _ => self.val(arg),
         }

@@ -288,11 +288,11 @@ impl Vm<'_> {
         let charset = self.settings.charset;
         let regex = self.cased(&regex);
         let count = replace_groups(regex, charset, &replacement, &target, nth, &mut out);
-        // Nothing replaced: the target stays what it is, of whatever kind.
-        Ok(if count == 0 {
-            value
-        } else {
-            Value::text(&out, false)
+        // Nothing replaced: text stays what it is, a number that it looks like too.
+        Ok(match value {
+            Value::Uninit | Value::Unassigned if count == 0 => Value::Unassigned,
+            value if count == 0 => Value::text(&target, value.maybe_num()),
+            _ => Value::text(&out, false),
         })
     }
 
@@ -393,6 +393,11 @@ impl Vm<'_> {
     fn patsplit(&mut self, args: &[Value]) -> Result<f64> {
         let subject = self.text_argument(args, 0);
         let splitter = match args.get(2) {
+            Some(value)
+                if !matches!(value, Value::Regex(_)) && self.settings.text_of(value).is_empty() =>
+            {
+                return Err(Fatal::new("patsplit: the third argument must not be empty"));
+            }
             Some(value) => Rc::new(Splitter::Pattern {
                 regex: self.regex_argument(value)?,
                 ignore_case: self.settings.ignore_case,

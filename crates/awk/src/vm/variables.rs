@@ -110,7 +110,7 @@ impl Vm<'_> {
 
     pub(super) fn special(&mut self, s: Special) -> Value {
         match s {
-            Special::NF => Value::Num(self.record.count() as f64),
+            Special::NF => self.record.count_value(),
             _ => self.settings.get(s),
         }
     }
@@ -121,7 +121,7 @@ impl Vm<'_> {
     /// A malformed FS or RS, a negative NF.
     pub fn set_special(&mut self, s: Special, value: Value) -> Result<()> {
         match s {
-            Special::NF => return self.record.set_count(value.to_num()),
+            Special::NF => return self.record.set_count(value),
             // The current record is cut by the FS that was in force when it was read.
             Special::FS | Special::FPAT | Special::FIELDWIDTHS | Special::IGNORECASE => {
                 self.record.split_all();
