@@ -427,8 +427,8 @@ impl<'a> Compiler<'a> {
                 }
             }
             // A variable in parentheses is an expression, whose value is used (gawk).
-            ExprKind::Group(_)
-                if which == Builtin::Typeof && matches!(arg.ungrouped().kind, ExprKind::Var(_)) =>
+            ExprKind::Var(_)
+                if which == Builtin::Typeof && matches!(arg.kind, ExprKind::Group(_)) =>
             {
                 self.val(arg);
             }
