@@ -198,8 +198,9 @@ impl Settings {
     /// A malformed regular expression in FS or RS.
     pub fn set(&mut self, s: Special, value: Value) -> Step<()> {
         match s {
-            Special::NR => self.nr = value.to_num(),
-            Special::FNR => self.fnr = value.to_num(),
+            // They count records: a fraction is lost (gawk).
+            Special::NR => self.nr = value.to_num().trunc(),
+            Special::FNR => self.fnr = value.to_num().trunc(),
             Special::RSTART => self.rstart = value.to_num(),
             Special::RLENGTH => self.rlength = value.to_num(),
             Special::ARGIND => self.argind = value.to_num(),

@@ -283,6 +283,9 @@ impl Vm<'_> {
             let array = self.array(Arr(n))?;
             return Ok(self.store.heap_of(array)?.table_len(array.table)? as f64);
         }
+        if matches!(self.globals[n as usize], Value::Uninit) {
+            self.touch_global(n)?;
+        }
         self.scratch.clear();
         self.globals[n as usize].append_to(&self.settings.convfmt, &mut self.scratch);
         Ok(crate::text::char_count(self.settings.charset, &self.scratch) as f64)
@@ -420,6 +423,10 @@ impl Vm<'_> {
             Value::Array(array) => {
                 let array = *array;
                 Ok(self.store.heap_of(array)?.table_len(array.table)? as f64)
+            }
+            Value::Uninit => {
+                self.touch_local(n)?;
+                Ok(0.0)
             }
             v => {
                 self.scratch.clear();
