@@ -234,7 +234,9 @@ class GawkGen(Gen):
         k = self.r.random()
         if k < .25: return "/" + self.pick(MORE_REGEXES) + "/"
         if k < .35: return "@/" + self.pick(REGEXES + MORE_REGEXES) + "/"
-        return super().regex(d)
+        regex = super().regex(d)
+        # As text: where a variable was unset and is 0 now, gawk 5.3.2 goes on with the empty expression.
+        return regex if regex[0] in "/\"" else f'({regex} "")'
     def word(self, d): return "(" + self.expr(d - 2) + ")"
     def small(self): return self.pick(["0", "1", "2", "3", "7", "255", "256", "65535", "4294967296", "9007199254740991", "12.7", '"12"', '"0x1F"', "x", "y"])
     def expr(self, d):
