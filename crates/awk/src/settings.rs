@@ -283,7 +283,9 @@ impl Settings {
 
     fn fs_from(&self, value: &Value) -> Step<Rc<Splitter>> {
         let text = &self.text_of(value);
-        if let Value::Regex(_) = value {
+        if let Value::Regex(_) = value
+            && !text.is_empty()
+        {
             // Strongly typed: one character has no meaning of its own.
             let regex = self.typed("FS", text)?;
             let ignore_case = self.ignore_case;

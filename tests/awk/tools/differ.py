@@ -53,6 +53,8 @@ class Gen:
         return self.pick(['"' + self.pick(REGEXES).replace("\\", "\\\\") + '"', self.scalar()]) if self.chance(.5) else '"' + self.pick(["a", "b+", "[a-c]", "^x", "o$"]) + '"'
     def words(self): return WORDS
     def match(self, d): return self.regex(d)
+    def separator(self, d): return self.regex(d)
+    def handed(self, value): return value
     def converted(self, letter, value): return value
     def assign(self, to, value): return f"{to} = {value}"
     def step(self, to): return self.pick(["{}++", "{}--", "++{}", "--{}"]).format(to)
@@ -92,7 +94,7 @@ class Gen:
         if k == 22: return f"{self.array()}[{self.subs(d)}]"
         if k == 23: return f"({self.atom(d)} ^ {self.pick(['2', '3', '0', '-1', '0.5'])})"
         if k == 24: return self.match(d) if self.chance(.3) and not self.split else self.field()
-        if k == 25: return f"f{r.randrange(2)}({self.expr(d-2)}, {self.expr(d-2)}, {self.pick(ARRAYS) if not self.fn else self.pick(['T', 'L'] + ARRAYS)})" if not self.fn else e()
+        if k == 25: return f"f{r.randrange(2)}({self.handed(self.expr(d-2))}, {self.handed(self.expr(d-2))}, {self.pick(ARRAYS) if not self.fn else self.pick(['T', 'L'] + ARRAYS)})" if not self.fn else e()
         return self.expr(0)
     def atom(self, d): return "(" + self.expr(d - 1) + ")" if self.chance(.5) else self.expr(0).lstrip("-+") or "1"
     def sprintf(self, d):
@@ -145,7 +147,7 @@ class Gen:
             return f"print {self.pick(['sub', 'gsub'])}({self.regex(2)}, {rep}, {t}), {t}" if self.chance(.85) or self.split else f"print {self.pick(['sub', 'gsub'])}({self.regex(2)}, {rep}); print"
         if k == 25:
             arr = self.array()
-            sep = self.pick(["", ", " + self.pick(SEPARATORS), ", " + self.regex(1)])
+            sep = self.pick(["", ", " + self.pick(SEPARATORS), ", " + self.separator(1)])
             return f"print split({e()}, {arr}{sep}), {arr}[1], {arr}[2]"
         if k == 26: return f"print match({e()}, {self.regex(1)}), RSTART, RLENGTH"
         if self.split: return f"print {e(3)}"
@@ -218,8 +220,14 @@ class GawkGen(Gen):
     def words(self): return [w for w in WORDS if w != "+nan" and not (self.ascii and not w.isascii())]
     # gawk takes @/x/ only where a regular expression is due: no operand, no argument of a function.
     def match(self, d): return super().regex(d)
-    # Beyond the last character of Unicode gawk counts the six bytes that %c gives as one character: %c of no such number.
+    # gawk counts the six bytes that %c gives beyond Unicode as one character, and %s ends at a NUL: neither is made.
     def converted(self, letter, value): return f"chr({value})" if letter == "c" else value
+    # gawk hands a field to a function as a reference to what may be freed before it is read: f0 and f1 get copies.
+    def handed(self, value): return f"(h = {value})" if "$" in value else value
+    # split() and FS look for the next separator in what is left, as if nothing stood before it: none that asks what does.
+    def separator(self, d):
+        regex = self.regex(d)
+        return regex if not re.search(r"\\[B<y`]", regex) else self.separator(d)
     # An infinity or a NaN that is assigned to a field is freed memory in gawk 5.3.2: what is stored in a field is finite or text.
     def assign(self, to, value): return f"{to} = fin({value})" if to[0] == "$" else super().assign(to, value)
     def step(self, to): return f"if ({to} - {to} == 0) {super().step(to)}" if to[0] == "$" else super().step(to)
@@ -262,7 +270,7 @@ class GawkGen(Gen):
         if k == 9: return f"isarray({self.pick(['M', self.scalar(), 'A', 'N[1]', 'M[1][2]'])})"
         if k == 10: return f"mkbool({w()})"
         if k == 11: return f"({w()} {self.pick(['~', '!~'])} {self.regex(d)})"
-        if k == 12 and not self.fn: return f"@fp({self.expr(d - 2)}, {self.expr(d - 2)}, {self.pick(ARRAYS)})"
+        if k == 12 and not self.fn: return f"@fp({self.handed(self.expr(d - 2))}, {self.handed(self.expr(d - 2))}, {self.pick(ARRAYS)})"
         if k == 13: return f"sp::{self.pick(['one', 'two'])}({w()})"
         if k == 14: return self.pick(["sp::v", "sp::w", "sp::v++", "(sp::w = " + w() + ")"])
         if k == 15: return f'SYMTAB["{self.pick(SCALARS)}"]'
@@ -284,7 +292,7 @@ class GawkGen(Gen):
             labels = [f"case {l}: {self.pick(['', self.stmt(0) + '; '])}{self.pick(['break; ', 'break; ', ''])}" for l in r.sample(['1', '"a"', '/b+/', '"10"', '3', '@/^x/', '"abc"', '-1', '0', '10'], 3)] + ([f"default: {self.stmt(0)}; break"] if self.chance(.6) else [])
             if self.chance(.3): r.shuffle(labels); labels = [l if l.endswith("; ") or l.endswith("break") else l for l in labels]
             return f"switch ({e()}) {{ " + "\n".join(labels) + "\n}"
-        if k in (4, 5): return f"n = split({e()}, A, {self.pick([self.regex(1), self.pick(SEPARATORS)])}, B); print n; " + self.show("A") + "; " + self.show("B")
+        if k in (4, 5): return f"n = split({e()}, A, {self.pick([self.separator(1), self.pick(SEPARATORS)])}, B); print n; " + self.show("A") + "; " + self.show("B")
         if k in (6, 7): return f'n = patsplit({e()} "", A, {self.pick([self.regex(1), "/" + self.pick(MORE_REGEXES) + "/"])}{self.pick(["", ", B"])}); print n; ' + self.show("A") + "; " + self.show("B")
         if k in (8, 9):
             return f'delete A; print match({e()}, {self.regex(1)}, A), RSTART, RLENGTH; if ((0 in A)) print A[0], A[0, "start"], A[0, "length"], length(A), ((2, "start") in A), A[1], A[1, "length"]'
@@ -300,7 +308,7 @@ class GawkGen(Gen):
         if k == 12: return self.show(self.pick(["M", "N", "A", "B"])) + f'; if (isarray(M[1])) print length(M[1])'
         if k == 13: return self.pick(["IGNORECASE = 1", "IGNORECASE = 0", "IGNORECASE = !IGNORECASE"] if self.fold else ["print toupper(\"é\" a)", "print \"É\" > \"é\""])
         if k == 14: return f'SYMTAB["{self.pick(SCALARS)}"] = {e()}'
-        if k == 15: return f'fp = "{self.pick(["f0", "f1"])}"; print @fp({e(1)}, {e(1)}, {self.pick(ARRAYS)})' if not self.fn else f"print ({e()})"
+        if k == 15: return f'fp = "{self.pick(["f0", "f1"])}"; print @fp({self.handed(e(1))}, {self.handed(e(1))}, {self.pick(ARRAYS)})' if not self.fn else f"print ({e()})"
         if k == 16: return f'print typeof({self.scalar()}), typeof({self.pick(["$1", "A", "M", "x"]) if not self.split else "y"}), typeof({self.element()})'
         if k == 17: return f"print {e(3)}"
         if self.split: return f"print ({e(3)})"
@@ -309,13 +317,13 @@ class GawkGen(Gen):
         if k == 20: return self.pick(['print ("echo q w" |& getline), $0, NF', 'cmd = "cat"; print "z y" |& cmd; close(cmd, "to"); print (cmd |& getline x), x; close(cmd)', f'print (getline M[1][1] < "f2"), M[1][1]', '$0 = $0; print $1, NF'])
         return f"{self.assign(self.pick(['$2', '$(NF)', '$(NF+2)', 'NF', '$1']), self.pick([e(1), '3', '2']))}; print NF, $0"
 
-SPACE = '@namespace "sp"\nfunction one(p) { v = v p; return length(v) }\nfunction two(p) { w += p; return w + length(awk::a) }\n@namespace "awk"\nfunction fin(v) { return v - v == 0 ? v : v "" }\nfunction chr(v) { return typeof(v) ~ /num/ && v > 1114111 ? 65 : v }\n'
+SPACE = '@namespace "sp"\nfunction one(p) { v = v p; return length(v) }\nfunction two(p) { w += p; return w + length(awk::a) }\n@namespace "awk"\nfunction fin(v) { return v - v == 0 ? v : v "" }\nfunction chr(v) { return typeof(v) ~ /num|un/ && !(v >= 1 && v <= 1114111) || v == \"\" ? 65 : v }\n'
 def prelude(g): return (SPACE, 'BEGIN { fp = "f0"; M[1][2] = "m"; M["a"]["b"] = 2; N[1]["x"] = "n"; delete M[3] }\n' ) if isinstance(g, GawkGen) else ("", "")
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-def run(argv, folder):
+def run(argv, folder, seconds=10):
     try:
-        p = subprocess.run(argv, cwd=folder, env=ENV, stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
+        p = subprocess.run(argv, cwd=folder, env=ENV, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
         return p.stdout, p.returncode, p.stderr
     except subprocess.TimeoutExpired:
         return b"TIMEOUT", 99, b""
@@ -342,16 +350,16 @@ def odd(gawk):
     if b"\0\0" in out or b"\xff\x01" in out: return True  # infinities as text: bytes of freed memory
     return any(w in err for w in (b"internal error", b"fixtype", b"unexpected parameter type"))  # gawk 5.3.2: assertions of its own
 
-def judge(pmawk, gawk_path, files, argv):
+def judge(pmawk, gawk_path, files, argv, seconds=10):
     """What gawk says, and [(way to run it, what pmawk says)] of the ways in which pmawk says something else."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         put(folder, files)
-        gawk = run([gawk_path] + argv, folder)
+        gawk = run([gawk_path] + argv, folder, seconds)
         if odd(gawk): return gawk, []
-        results = [("volatile", run([pmawk] + argv, folder))]
+        results = [("volatile", run([pmawk] + argv, folder, seconds))]
         heap = [pmawk, "--lazy", "--persist=h"]
         if "p1" not in files:
-            results.append(("persistent", run(heap + argv, folder)))
+            results.append(("persistent", run(heap + argv, folder, seconds)))
         # A text that gawk refuses as a whole (`duplicate case`, found while it reads) may have a first half that is right.
         elif (gawk[1], results[0][1][1]) != (1, 1):
             first = run(heap + ["-f", "p1"], folder)
@@ -380,10 +388,10 @@ def reduce(pmawk, gawk_path, files, argv):
     """The files of a case that differs, shorter: input lines, then lines, then words of the program, while the two ends stay what they are."""
     files = {n: c for n, c in files.items() if n not in ("p1", "p2")}
     def ends(files):
-        gawk, bad = judge(pmawk, gawk_path, files, argv)
+        gawk, bad = judge(pmawk, gawk_path, files, argv, 1)  # what is left out may be the end of a loop
         return bad and (gawk[1], bad[0][1][1])
     wanted = ends(files)
-    if not wanted or 99 in wanted: return None  # a run that does not end is too slow to repeat
+    if not wanted or 99 in wanted: return None
     for name, parts in [("f1", str.splitlines), ("f2", str.splitlines), ("p", str.splitlines), ("p", TOKEN.findall), ("p", TOKEN.findall)]:
         pieces = parts(files.get(name, ""), True) if parts is str.splitlines else parts(files[name])
         files[name] = shortened(pieces, lambda t: ends({**files, name: t}) == wanted)

@@ -158,7 +158,10 @@ impl Vm<'_> {
             return Err(self.array_as_scalar(n));
         }
         match self.vals[at] {
-            Value::Link(link) => self.touch_linked(link)?,
+            Value::Link(link) => {
+                self.touch_linked(link)?;
+                self.vals[at] = Value::Unassigned;
+            }
             _ => self.vals[at] = Value::Unassigned,
         }
         if self.settings.lint {
