@@ -11,7 +11,7 @@ use crate::fields::{Splitter, Widths};
 use crate::format::{Format, Grouping};
 use crate::records::Separator;
 use crate::regex::{Options, Regex, Syntax};
-use crate::text::Charset;
+use crate::text::{Charset, char_count};
 use crate::value::Value;
 
 /// How fields are written in a record.
@@ -190,6 +190,18 @@ impl Settings {
         let mut out = Vec::new();
         value.append_to(&self.convfmt, &mut out);
         out
+    }
+
+    /// Number of characters in the text of a value.
+    pub fn length_of(&self, value: &Value) -> f64 {
+        let chars = match value {
+            Value::Long(long, _) => long.measure().chars(self.charset, long),
+            value => match value.as_bytes() {
+                Some(bytes) => char_count(self.charset, bytes),
+                None => char_count(self.charset, &self.text_of(value)),
+            },
+        };
+        chars as f64
     }
 
     /// Assigns. NF is not to be given here.

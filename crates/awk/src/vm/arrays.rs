@@ -283,9 +283,7 @@ impl Vm<'_> {
             let array = self.array(Arr(n))?;
             return Ok(self.store.heap_of(array)?.table_len(array.table)? as f64);
         }
-        self.scratch.clear();
-        self.globals[n as usize].append_to(&self.settings.convfmt, &mut self.scratch);
-        Ok(crate::text::char_count(self.settings.charset, &self.scratch) as f64)
+        Ok(self.settings.length_of(&self.globals[n as usize]))
     }
 
     /// The cell under the key register, made if absent. The key is used up.
@@ -301,6 +299,16 @@ impl Vm<'_> {
                 slot
             }
         };
+        Ok((array, slot))
+    }
+
+    /// The same for an element that is read.
+    #[inline]
+    pub(super) fn element_read(&mut self, operand: Arr) -> Result<(ArrayRef, Slot)> {
+        let (array, slot) = self.entry(operand)?;
+        if self.settings.lint && matches!(self.store.get(array, slot), Ok(Value::Uninit)) {
+            self.lint_element(operand)?;
+        }
         Ok((array, slot))
     }
 
@@ -394,20 +402,6 @@ impl Vm<'_> {
         Ok(())
     }
 
-    /// `length(a[k])`: of a string, or of the array that the element is.
-    pub(super) fn length_element(&mut self, array: Arr) -> Result<f64> {
-        let (array, slot) = self.entry(array)?;
-        match value_of(self.store.heap_of(array)?.cell(slot)?) {
-            Ok(value) => {
-                self.scratch.clear();
-                value.append_to(&self.settings.convfmt, &mut self.scratch);
-                Ok(crate::text::char_count(self.settings.charset, &self.scratch) as f64)
-            }
-            Err(NoValue::Array(table)) => Ok(self.store.heap_of(array)?.table_len(table)? as f64),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     pub(super) fn length_local(&mut self, n: u32) -> Result<f64> {
         let mut local = &self.vals[self.base + n as usize];
         // A callee may have made an array of the variable that both were handed.
@@ -421,11 +415,7 @@ impl Vm<'_> {
                 let array = *array;
                 Ok(self.store.heap_of(array)?.table_len(array.table)? as f64)
             }
-            v => {
-                self.scratch.clear();
-                v.append_to(&self.settings.convfmt, &mut self.scratch);
-                Ok(crate::text::char_count(self.settings.charset, &self.scratch) as f64)
-            }
+            v => Ok(self.settings.length_of(v)),
         }
     }
 }
