@@ -40,20 +40,19 @@ type Parse<T> = Result<T, Fault>;
 /// Most files that are open at once because one includes the other.
 const INCLUDES_OPEN_MAX: usize = 1000;
 
-/// Reads the sources `first..=last` as one program. Errors and warnings go to `diagnostics`; what could be read is given
+/// Reads the sources from number `first` on as one program. Errors and warnings go to `diagnostics`; what could be read is given
 /// back even then. Names are interned in `names`, so that functions read later share their numbers; `@include` adds to
 /// `sources`.
 pub fn parse(
     sources: &mut Sources,
     first: u32,
-    last: u32,
     names: &mut Names,
     options: &Options,
     world: &mut dyn World,
     diagnostics: &mut Diagnostics,
 ) -> Program {
     let mut program = Program::default();
-    for source in first..=last {
+    for source in first..sources.len() as u32 {
         let mut open = vec![Position {
             source,
             at: 0,
@@ -134,7 +133,6 @@ fn dump_source(sources: &Sources, source: u32, dialect: Dialect, out: &mut Strin
     alone.add(text.name.clone(), text.text.clone());
     let program = parse(
         &mut alone,
-        0,
         0,
         &mut names,
         &options,
