@@ -185,6 +185,12 @@ impl Settings {
         }
     }
 
+    /// How numbers become text: by OFMT where `print` writes them, else by CONVFMT.
+    #[inline]
+    pub fn number_format(&self, out: bool) -> &Format {
+        if out { &self.ofmt } else { &self.convfmt }
+    }
+
     /// The text of a value by CONVFMT.
     pub fn text_of(&self, value: &Value) -> Vec<u8> {
         let mut out = Vec::new();

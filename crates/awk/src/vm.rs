@@ -576,44 +576,21 @@ impl<'p> Vm<'p> {
                 }
                 Op::AppendVal { out } => {
                     let v = self.pop_val();
-                    v.append_to(
-                        if out {
-                            &self.settings.ofmt
-                        } else {
-                            &self.settings.convfmt
-                        },
-                        &mut self.text,
-                    );
+                    v.append_to(self.settings.number_format(out), &mut self.text);
                 }
                 Op::AppendNum { out } => {
                     let n = self.pop_num();
-                    number_to_text(
-                        n,
-                        if out {
-                            &self.settings.ofmt
-                        } else {
-                            &self.settings.convfmt
-                        },
-                        &mut self.text,
-                    );
+                    number_to_text(n, self.settings.number_format(out), &mut self.text);
                 }
                 Op::AppendGlobal { n, out } => {
-                    let format = if out {
-                        &self.settings.ofmt
-                    } else {
-                        &self.settings.convfmt
-                    };
+                    let format = self.settings.number_format(out);
                     match &self.globals[n as usize] {
                         Value::Uninit => drop(self.touch_global(n)?),
                         v => v.append_to(format, &mut self.text),
                     }
                 }
                 Op::AppendLocal { n, out } => {
-                    let format = if out {
-                        &self.settings.ofmt
-                    } else {
-                        &self.settings.convfmt
-                    };
+                    let format = self.settings.number_format(out);
                     match &self.vals[self.base + n as usize] {
                         Value::Array(_) => return Err(self.array_as_scalar(n)),
                         Value::Uninit | Value::Link(_) => drop(self.touch_local(n)?),
@@ -622,14 +599,7 @@ impl<'p> Vm<'p> {
                 }
                 Op::AppendSpecial { s, out } => {
                     let v = self.special(s);
-                    v.append_to(
-                        if out {
-                            &self.settings.ofmt
-                        } else {
-                            &self.settings.convfmt
-                        },
-                        &mut self.text,
-                    );
+                    v.append_to(self.settings.number_format(out), &mut self.text);
                 }
                 Op::AppendField { n, out } => self.append_field(n as usize, out),
                 Op::AppendFieldDyn { out } => {

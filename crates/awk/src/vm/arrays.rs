@@ -389,11 +389,7 @@ impl Vm<'_> {
     }
 
     pub(super) fn append_cell(&mut self, array: ArrayRef, slot: Slot, out: bool) -> Result<()> {
-        let format = if out {
-            &self.settings.ofmt
-        } else {
-            &self.settings.convfmt
-        };
+        let format = self.settings.number_format(out);
         match self.store.heap_of(array)?.cell(slot)? {
             Cell::Num(n) => number_to_text(n, format, &mut self.text),
             Cell::Str { bytes, .. } => self.text.extend_from_slice(bytes),
