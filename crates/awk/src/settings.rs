@@ -254,10 +254,9 @@ impl Settings {
                 if ignore_case != self.ignore_case {
                     self.ignore_case = ignore_case;
                     self.fs = self.fs_from(&self.values[Special::FS as usize])?;
-                    match self.cut_by {
-                        "FPAT" => self.splitter = self.fpat()?,
-                        "FS" => self.splitter = self.fs.clone(),
-                        _ => {}
+                    // For FPAT it counts from the next assignment of FPAT, as with gawk.
+                    if self.cut_by == "FS" {
+                        self.splitter = self.fs.clone();
                     }
                     self.set_separator(&self.values[Special::RS as usize].clone())?;
                 }

@@ -19,6 +19,7 @@ mod journal;
 pub mod layout;
 mod lock;
 mod map;
+mod memory;
 mod open;
 mod read;
 pub mod storage;
@@ -28,6 +29,7 @@ pub use commit::CommitStats;
 pub use error::{Error, ErrorKind};
 pub use fork::Forked;
 pub use layout::{DATA_START, LINE_BYTES, PAGE_BYTES};
+pub use memory::Memory;
 pub use open::{Access, Facts, Options, Verify, journal_path, sums_path};
 pub use storage::Storage;
 
