@@ -216,8 +216,9 @@ impl Settings {
     /// A malformed regular expression in FS or RS.
     pub fn set(&mut self, s: Special, value: Value) -> Step<()> {
         match s {
-            Special::NR => self.nr = value.to_num(),
-            Special::FNR => self.fnr = value.to_num(),
+            // They count records: a fraction is lost (gawk).
+            Special::NR => self.nr = value.to_num().trunc(),
+            Special::FNR => self.fnr = value.to_num().trunc(),
             Special::RSTART => self.rstart = value.to_num(),
             Special::RLENGTH => self.rlength = value.to_num(),
             Special::ARGIND => self.argind = value.to_num(),
@@ -299,7 +300,9 @@ impl Settings {
 
     fn fs_from(&self, value: &Value) -> Step<Rc<Splitter>> {
         let text = &self.text_of(value);
-        if let Value::Regex(_) = value {
+        if let Value::Regex(_) = value
+            && !text.is_empty()
+        {
             // Strongly typed: one character has no meaning of its own.
             let regex = self.typed("FS", text)?;
             let ignore_case = self.ignore_case;

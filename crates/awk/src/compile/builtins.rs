@@ -296,15 +296,9 @@ impl<'a> Compiler<'a> {
         self.text(&args[0]);
         let sep = match args.get(2).map(|e| (&e.kind, e.span)) {
             None => Sep::Default,
-            Some((ExprKind::Str(text), span)) => match Splitter::compile(text, self.options) {
-                Ok(splitter) => self.splitter(splitter, Value::text(text, false)),
-                Err(error) => {
-                    self.diagnostics
-                        .error(span, format!("separator of `split`: {}", error.what));
-                    Sep::Default
-                }
-            },
-            Some((ExprKind::Regex(text) | ExprKind::TypedRegex(text), span)) => {
+            Some((ExprKind::Regex(text) | ExprKind::TypedRegex(text), span))
+                if !text.is_empty() =>
+            {
                 let re = self.regex(text, span);
                 match self.code.regexes.get(re as usize).cloned() {
                     Some(regex) => {
@@ -314,6 +308,18 @@ impl<'a> Compiler<'a> {
                     None => Sep::Default,
                 }
             }
+            // An empty one divides into characters, as "" does (gawk).
+            Some((
+                ExprKind::Str(text) | ExprKind::Regex(text) | ExprKind::TypedRegex(text),
+                span,
+            )) => match Splitter::compile(text, self.options) {
+                Ok(splitter) => self.splitter(splitter, Value::text(text, false)),
+                Err(error) => {
+                    self.diagnostics
+                        .error(span, format!("separator of `split`: {}", error.what));
+                    Sep::Default
+                }
+            },
             Some(_) => {
                 self.val(&args[2]);
                 Sep::Dynamic

@@ -28,7 +28,11 @@ impl Vm<'_> {
     pub(super) fn symbol(&mut self, name: &[u8]) -> Result<Value> {
         match self.named(name) {
             Some(NamedVariable::Global(n)) if !self.store.global_is_array(n) => {
-                Ok(self.globals[n as usize].clone())
+                Ok(match &self.globals[n as usize] {
+                    // What it is assigned to was assigned something.
+                    Value::Uninit => Value::Unassigned,
+                    value => value.clone(),
+                })
             }
             Some(NamedVariable::Special(s)) if !s.is_array() => Ok(self.special(s)),
             Some(

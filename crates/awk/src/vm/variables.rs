@@ -93,7 +93,7 @@ impl Vm<'_> {
     pub(super) fn special_num(&mut self, s: Special) -> f64 {
         match s {
             Special::NR => self.settings.nr,
-            Special::NF => self.record.count() as f64,
+            Special::NF => self.record.count_number(),
             Special::FNR => self.settings.fnr,
             Special::RSTART => self.settings.rstart,
             Special::RLENGTH => self.settings.rlength,
