@@ -44,6 +44,7 @@ mod symbols;
 mod timing;
 mod transaction;
 mod variables;
+mod warnings;
 
 pub use resume::{POSITIONS, Resume};
 
