@@ -114,6 +114,17 @@ fn make(path: &Path) {
 }
 
 #[test]
+fn help_names_the_files_that_create_makes() {
+    let place = Place::new();
+    let (help, _) = texts(&place.run(&["create", "--help"]));
+    assert_has(&help, &["HEAP.journal", "HEAP.sums"]);
+    place.expect(&["create", "a.heap"], 0, "made a.heap (no limit)\n");
+    for name in ["a.heap", "a.heap.journal", "a.heap.sums"] {
+        assert!(place.path(name).exists(), "{name}");
+    }
+}
+
+#[test]
 fn create_makes_a_heap_and_never_overwrites() {
     let place = Place::new();
     place.expect(&["create", "a.heap"], 0, "made a.heap (no limit)\n");
