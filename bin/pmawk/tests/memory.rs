@@ -49,3 +49,15 @@ fn a_heap_is_as_of_its_last_commit_after_memory_was_refused() {
     let after = limited(1_000_000, &[&heap, "BEGIN { print n }"]);
     assert_eq!(after.stdout, b"1\n", "{after:?}");
 }
+
+/// Nothing is said of a heap where there is none.
+#[test]
+fn arrays_that_fill_memory_are_a_fatal_error() {
+    let program = "BEGIN { for (i = 0; ; i++) big[i] = i \" is kept in memory\" }";
+    let output = limited(1_000_000, &[program]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("memory is full: "), "{text}");
+    assert!(!text.contains("commit"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}

@@ -33,7 +33,7 @@ pub use region::{
     Verify, journal_path, sums_path,
 };
 pub use table::Table;
-pub use walk::Element;
+pub use walk::{Element, Elements};
 
 use layout::{HEADER, HEAP_MAGIC, HEAP_VERSION, header};
 use region::{DATA_START, PAGE_BYTES, Region};
