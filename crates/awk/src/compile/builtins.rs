@@ -480,6 +480,13 @@ impl<'a> Compiler<'a> {
             {
                 self.val(arg);
             }
+            ExprKind::Index { array, .. }
+                if which == Builtin::Typeof
+                    && matches!(arg.kind, ExprKind::Group(_))
+                    && self.is_symtab(array) =>
+            {
+                self.val(arg);
+            }
             _ if matches!(which, Builtin::Isarray | Builtin::Typeof) => self.pass(arg.ungrouped()),
             _ => self.val(arg),
         }
