@@ -207,6 +207,59 @@ fn several_errors_are_reported_in_one_run() {
     assert_eq!(message.lines().count(), 4, "{message}");
 }
 
+/// A generated program; the parser's threshold for a stack of its own lies far below.
+#[test]
+fn a_thousand_levels_are_read() {
+    for (open, close) in [
+        ("(", ")"),
+        ("!", ""),
+        ("- ", ""),
+        ("$", ""),
+        ("a[", "]"),
+        ("b[1][", "]"),
+        ("f(", ")"),
+        ("substr(", ", 1)"),
+        ("x=", ""),
+        ("x+=", ""),
+        ("2^", ""),
+        ("(1 ", ")"),
+        ("1 && (1 < ", ")"),
+        ("1 ? ", " : 2"),
+        ("x ~ ", ""),
+    ] {
+        let text = format!(
+            "function f(p) {{ return p }}\nBEGIN {{ y = {}x{} }}",
+            open.repeat(1000),
+            close.repeat(1000)
+        );
+        assert_eq!(read(&text).err(), None, "{open}");
+    }
+    for (open, close) in [
+        ("{", "}"),
+        ("if (1) ", ""),
+        ("if (1) {", "}"),
+        ("while (1) {", "}"),
+        ("for (;;) {", "}"),
+        ("do ", "; while (0)"),
+        ("do {", "} while (0)"),
+        ("for (i in a) {", "}"),
+    ] {
+        let text = format!(
+            "BEGIN {{ {}x = 1{} }}",
+            open.repeat(1000),
+            close.repeat(1000)
+        );
+        assert_eq!(read(&text).err(), None, "{open}");
+    }
+}
+
+#[test]
+fn nesting_that_is_too_deep_is_told_once() {
+    let message = read(&format!("BEGIN {{ x = {}", "(".repeat(5000))).unwrap_err();
+    assert!(message.contains("more than 1000 levels"), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+}
+
 #[test]
 fn deep_nesting_is_an_error_and_long_chains_are_not() {
     for (open, close) in [

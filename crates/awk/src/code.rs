@@ -195,6 +195,19 @@ pub enum NumFn {
     Sqrt,
 }
 
+/// A string that is read where it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// A global variable.
+    Global(u32),
+    /// A parameter.
+    Local(u32),
+    /// A field.
+    Field(u32),
+    /// The element at the key.
+    Elem(Arr),
+}
+
 /// An instruction. `keep`: the assigned value stays on the stack it came from. "text" is the text buffer's top string.
 #[derive(Clone, Copy, Debug)]
 #[rustfmt::skip] // a table
@@ -333,12 +346,12 @@ pub enum Op {
     Return,
 
     // -- built-in functions
-    LengthText, LengthRecord,
+    LengthText, LengthRecord, LengthHeld(Held),
     /// of the array on the value stack
     LengthArray,
     /// a variable that may be an array
-    LengthLocal(u32), LengthGlobal(u32), LengthElem(Arr),
-    Substr { bounded: bool },
+    LengthLocal(u32), LengthGlobal(u32),
+    Substr { bounded: bool }, SubstrHeld { held: Held, bounded: bool },
     Index, ToLower, ToUpper,
     Match(Re),
     Split { array: Arr, sep: Sep },

@@ -16,7 +16,7 @@ use crate::fields::tsv;
 use crate::fields::{SplitState, Splitter};
 use crate::records::RecordReader;
 use crate::settings::{Notation, Settings};
-use crate::text::Charset;
+use crate::text::{Charset, Measure};
 use crate::value::Value;
 
 /// A record has at most this many fields; gawk's limit is memory, which this stands for.
@@ -68,7 +68,13 @@ pub struct Record {
     values: Vec<Value>,
     /// What NF was assigned, if no whole number: it reads as that until it changes (gawk). Only while `edited`.
     count_as: Option<Value>,
+    /// What is known of the characters of one field, or of `$0`, that is a range of text, and which it is.
+    measure: Measure,
+    measured: usize,
 }
+
+/// No field has this number.
+const NONE: usize = usize::MAX;
 
 impl Record {
     /// An empty record.
@@ -92,6 +98,8 @@ impl Record {
             whole: Whole::Input,
             values: Vec::new(),
             count_as: None,
+            measure: Measure::default(),
+            measured: NONE,
         }
     }
 
@@ -160,6 +168,7 @@ impl Record {
         self.edited = false;
         self.stale = false;
         self.whole = Whole::Input;
+        self.measured = NONE;
         if !Rc::ptr_eq(&self.splitter, &settings.splitter) {
             self.splitter = settings.splitter.clone();
         }
@@ -234,6 +243,34 @@ impl Record {
         }
     }
 
+    /// The string that `$n` is, and what is known of its characters; `None` if it is none, or a short one that was
+    /// assigned.
+    pub fn measured(&mut self, n: usize, settings: &Settings) -> Option<(&[u8], &Measure)> {
+        if n > 0 && self.edited {
+            return match self.values.get(n - 1)? {
+                Value::Long(long, _) => Some((long, long.measure())),
+                _ => None,
+            };
+        }
+        if n == 0 && self.stale {
+            self.rebuild(settings);
+        }
+        if self.measured != n {
+            self.measure.forget();
+            self.measured = n;
+        }
+        if n == 0 {
+            let is_text = !self.untouched && !matches!(self.whole, Whole::Value(_));
+            return is_text.then(|| (self.text(), &self.measure));
+        }
+        self.split_to(n);
+        let &(start, end) = self.spans.get(n - 1)?;
+        Some((
+            &self.fields_text()[start as usize..end as usize],
+            &self.measure,
+        ))
+    }
+
     /// `$0` as `print` writes it: a number that was assigned, by OFMT.
     #[inline]
     pub fn print_to(&mut self, settings: &Settings, out: &mut Vec<u8>) {
@@ -270,6 +307,7 @@ impl Record {
         self.range = 0..self.own.len();
         self.stale = false;
         self.whole = Whole::Str;
+        self.measured = NONE;
     }
 
     /// NF.

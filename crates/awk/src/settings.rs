@@ -11,7 +11,7 @@ use crate::fields::{Splitter, Widths};
 use crate::format::{Format, Grouping};
 use crate::records::Separator;
 use crate::regex::{Options, Regex, Syntax};
-use crate::text::Charset;
+use crate::text::{Charset, char_count};
 use crate::value::Value;
 
 /// How fields are written in a record.
@@ -185,11 +185,29 @@ impl Settings {
         }
     }
 
+    /// How numbers become text: by OFMT where `print` writes them, else by CONVFMT.
+    #[inline]
+    pub fn number_format(&self, out: bool) -> &Format {
+        if out { &self.ofmt } else { &self.convfmt }
+    }
+
     /// The text of a value by CONVFMT.
     pub fn text_of(&self, value: &Value) -> Vec<u8> {
         let mut out = Vec::new();
         value.append_to(&self.convfmt, &mut out);
         out
+    }
+
+    /// Number of characters in the text of a value.
+    pub fn length_of(&self, value: &Value) -> f64 {
+        let chars = match value {
+            Value::Long(long, _) => long.measure().chars(self.charset, long),
+            value => match value.as_bytes() {
+                Some(bytes) => char_count(self.charset, bytes),
+                None => char_count(self.charset, &self.text_of(value)),
+            },
+        };
+        chars as f64
     }
 
     /// Assigns. NF is not to be given here.
@@ -237,10 +255,9 @@ impl Settings {
                 if ignore_case != self.ignore_case {
                     self.ignore_case = ignore_case;
                     self.fs = self.fs_from(&self.values[Special::FS as usize])?;
-                    match self.cut_by {
-                        "FPAT" => self.splitter = self.fpat()?,
-                        "FS" => self.splitter = self.fs.clone(),
-                        _ => {}
+                    // For FPAT it counts from the next assignment of FPAT, as with gawk.
+                    if self.cut_by == "FS" {
+                        self.splitter = self.fs.clone();
                     }
                     self.set_separator(&self.values[Special::RS as usize].clone())?;
                 }

@@ -4,7 +4,11 @@
 //! [`Charset::Utf8`] each well-formed sequence is one and every byte that belongs to none is one by itself, so that no
 //! byte string is refused and none is changed by being measured. Called by the VM's string functions and by `format`.
 
+mod measure;
+
 use std::ops::Range;
+
+pub use measure::Measure;
 
 /// What a character is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,9 +122,7 @@ pub fn byte_to_char(cs: Charset, s: &[u8], byte: usize) -> usize {
 /// 5.2.1 and the one true awk agree on both. Any float is safe: a NaN start is the first character, a NaN length
 /// gives nothing, infinities reach to the ends.
 pub fn substr_range(cs: Charset, s: &[u8], m: f64, n: Option<f64>) -> Range<usize> {
-    // `max` picks 1 for NaN; `as` saturates, so that a huge start lies past the end like any other.
-    let skip = m.max(1.0) as usize - 1;
-    let count = n.map_or(usize::MAX, |n| n as usize);
+    let (skip, count) = substr_bounds(m, n);
     if skip >= s.len() || count == 0 {
         return 0..0;
     }
@@ -129,6 +131,13 @@ pub fn substr_range(cs: Charset, s: &[u8], m: f64, n: Option<f64>) -> Range<usiz
         return from..s.len();
     }
     from..from + char_to_byte(cs, &s[from..], count)
+}
+
+/// Characters that `substr(_, m, n)` leaves out, and then takes.
+fn substr_bounds(m: f64, n: Option<f64>) -> (usize, usize) {
+    // `max` picks 1 for NaN; `as` saturates, so that a huge start lies past the end like any other.
+    let skip = m.max(1.0) as usize - 1;
+    (skip, n.map_or(usize::MAX, |n| n as usize))
 }
 
 /// AWK's `index(s, t)`: the 1-based character position of the first `t` in `s`, or 0. An empty `t` is found at once, at 1.

@@ -10,7 +10,7 @@ use heap::Table;
 use crate::exact::{self, Exact};
 use crate::format::{Format, number_to_text};
 use crate::num::{looks_numeric, parse_prefix};
-use crate::text::Charset;
+use crate::text::{Charset, Measure};
 
 /// Longest inline string.
 pub const SMALL_MAX: usize = 22;
@@ -29,6 +29,37 @@ impl Small {
 
     fn maybe_num(&self) -> bool {
         self.head & 0x80 != 0
+    }
+}
+
+/// A long string.
+#[derive(Default)]
+pub struct Long {
+    bytes: Vec<u8>,
+    measure: Measure,
+}
+
+impl Long {
+    /// What is known of its characters.
+    pub fn measure(&self) -> &Measure {
+        &self.measure
+    }
+}
+
+impl From<Vec<u8>> for Long {
+    fn from(bytes: Vec<u8>) -> Long {
+        Long {
+            bytes,
+            measure: Measure::default(),
+        }
+    }
+}
+
+impl std::ops::Deref for Long {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -61,7 +92,7 @@ pub enum Value {
     /// A short string.
     Small(Small),
     /// A long string and its strnum mark.
-    Long(Rc<Vec<u8>>, bool),
+    Long(Rc<Long>, bool),
     /// An array, in a local variable only.
     Array(ArrayRef),
     /// In a parameter only: the caller's variable that was handed over and holds nothing; if it is used as an array here,
@@ -94,8 +125,13 @@ impl Value {
             small.bytes[..bytes.len()].copy_from_slice(bytes);
             Value::Small(small)
         } else {
-            Value::Long(Rc::new(bytes.to_vec()), maybe_num)
+            Value::long(bytes.to_vec(), maybe_num)
         }
+    }
+
+    /// A string of more than `SMALL_MAX` bytes.
+    pub fn long(bytes: Vec<u8>, maybe_num: bool) -> Value {
+        Value::Long(Rc::new(Long::from(bytes)), maybe_num)
     }
 
     /// Text from input: a number if it looks like one. The mark on empty text means something else: see `missing`.
@@ -174,9 +210,10 @@ impl Value {
     /// Appends `more` to a string value in place; true if that could be done without making the string anew.
     pub fn grow(&mut self, more: &[u8]) -> bool {
         match self {
-            Value::Long(bytes, maybe) => match Rc::get_mut(bytes) {
-                Some(bytes) => {
-                    bytes.extend_from_slice(more);
+            Value::Long(long, maybe) => match Rc::get_mut(long) {
+                Some(long) => {
+                    long.bytes.extend_from_slice(more);
+                    long.measure.grown(more);
                     *maybe = false;
                     true
                 }

@@ -34,6 +34,7 @@ mod input;
 mod inspect;
 mod json;
 mod library;
+mod measured;
 mod outer;
 mod output;
 mod resume;
@@ -43,6 +44,7 @@ mod symbols;
 mod timing;
 mod transaction;
 mod variables;
+mod warnings;
 
 pub use resume::{POSITIONS, Resume};
 
@@ -118,6 +120,8 @@ pub struct Vm<'p> {
     vals: Vec<Value>,
     text: Vec<u8>,
     marks: Vec<usize>,
+    /// See `measured`.
+    element: measured::Element,
     key: Key,
     /// Arrays inside arrays, on the way to an element.
     arrays: Vec<ArrayRef>,
@@ -219,6 +223,7 @@ impl<'p> Vm<'p> {
             vals: Vec::new(),
             text: Vec::new(),
             marks: Vec::new(),
+            element: measured::Element::default(),
             key: Key::Int(0),
             arrays: Vec::new(),
             handed: Vec::new(),
@@ -392,13 +397,8 @@ impl<'p> Vm<'p> {
                     self.nums.push(n);
                 }
                 Op::NumElem(operand) => {
-                    let (array, slot) = self.entry(operand)?;
+                    let (array, slot) = self.element_read(operand)?;
                     let n = self.store.get_num(array, slot)?;
-                    if self.settings.lint
-                        && matches!(self.store.get(array, slot), Ok(Value::Uninit))
-                    {
-                        self.lint_element(operand)?;
-                    }
                     self.nums.push(n);
                 }
                 Op::Arith(op) => {
@@ -577,44 +577,21 @@ impl<'p> Vm<'p> {
                 }
                 Op::AppendVal { out } => {
                     let v = self.pop_val();
-                    v.append_to(
-                        if out {
-                            &self.settings.ofmt
-                        } else {
-                            &self.settings.convfmt
-                        },
-                        &mut self.text,
-                    );
+                    v.append_to(self.settings.number_format(out), &mut self.text);
                 }
                 Op::AppendNum { out } => {
                     let n = self.pop_num();
-                    number_to_text(
-                        n,
-                        if out {
-                            &self.settings.ofmt
-                        } else {
-                            &self.settings.convfmt
-                        },
-                        &mut self.text,
-                    );
+                    number_to_text(n, self.settings.number_format(out), &mut self.text);
                 }
                 Op::AppendGlobal { n, out } => {
-                    let format = if out {
-                        &self.settings.ofmt
-                    } else {
-                        &self.settings.convfmt
-                    };
+                    let format = self.settings.number_format(out);
                     match &self.globals[n as usize] {
                         Value::Uninit => drop(self.touch_global(n)?),
                         v => v.append_to(format, &mut self.text),
                     }
                 }
                 Op::AppendLocal { n, out } => {
-                    let format = if out {
-                        &self.settings.ofmt
-                    } else {
-                        &self.settings.convfmt
-                    };
+                    let format = self.settings.number_format(out);
                     match &self.vals[self.base + n as usize] {
                         Value::Array(_) => return Err(self.array_as_scalar(n)),
                         Value::Uninit | Value::Link(_) => drop(self.touch_local(n)?),
@@ -623,14 +600,7 @@ impl<'p> Vm<'p> {
                 }
                 Op::AppendSpecial { s, out } => {
                     let v = self.special(s);
-                    v.append_to(
-                        if out {
-                            &self.settings.ofmt
-                        } else {
-                            &self.settings.convfmt
-                        },
-                        &mut self.text,
-                    );
+                    v.append_to(self.settings.number_format(out), &mut self.text);
                 }
                 Op::AppendField { n, out } => self.append_field(n as usize, out),
                 Op::AppendFieldDyn { out } => {
@@ -646,12 +616,7 @@ impl<'p> Vm<'p> {
                     out,
                 } => {
                     // The key lies at the end of the text buffer: `entry` cuts it off before the element is appended.
-                    let (array, slot) = self.entry(operand)?;
-                    if self.settings.lint
-                        && matches!(self.store.get(array, slot), Ok(Value::Uninit))
-                    {
-                        self.lint_element(operand)?;
-                    }
+                    let (array, slot) = self.element_read(operand)?;
                     self.append_cell(array, slot, out)?;
                 }
                 Op::AppendSubsep => self.text.extend_from_slice(&self.settings.subsep),
@@ -1123,17 +1088,12 @@ impl<'p> Vm<'p> {
                     self.handed.truncate(handed);
                     self.vals.push(v);
                 }
-                Op::LengthText => {
-                    let mark = self.pop_mark();
-                    let n = text::char_count(self.settings.charset, &self.text[mark..]);
-                    self.text.truncate(mark);
-                    self.nums.push(n as f64);
-                }
+                Op::LengthText => self.length_text(),
                 Op::LengthRecord => {
-                    let n =
-                        text::char_count(self.settings.charset, self.record.whole(&self.settings));
-                    self.nums.push(n as f64);
+                    let n = self.length_record();
+                    self.nums.push(n);
                 }
+                Op::LengthHeld(held) => self.length_held(held)?,
                 Op::LengthArray => {
                     let v = self.pop_val();
                     let n = match self.settled(&v)? {
@@ -1142,10 +1102,6 @@ impl<'p> Vm<'p> {
                         }
                         _ => 0.0,
                     };
-                    self.nums.push(n);
-                }
-                Op::LengthElem(array) => {
-                    let n = self.length_element(array)?;
                     self.nums.push(n);
                 }
                 Op::LengthGlobal(n) => {
@@ -1157,6 +1113,7 @@ impl<'p> Vm<'p> {
                     self.nums.push(n);
                 }
                 Op::Substr { bounded } => self.substr(bounded),
+                Op::SubstrHeld { held, bounded } => self.substr_held(held, bounded)?,
                 Op::Index => self.index(),
                 Op::ToLower => self.change_case(text::to_lower),
                 Op::ToUpper => self.change_case(text::to_upper),
@@ -1316,7 +1273,7 @@ fn grow(place: &mut Value, more: &[u8], convfmt: &Format) {
     place.append_to(convfmt, &mut text);
     text.extend_from_slice(more);
     *place = if text.len() > crate::value::SMALL_MAX {
-        Value::Long(Rc::new(text), false)
+        Value::long(text, false)
     } else {
         Value::text(&text, false)
     };

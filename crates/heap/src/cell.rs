@@ -9,7 +9,7 @@ use crate::layout::{
     VALUE_TABLE, VALUE_UNINIT,
 };
 use crate::table::Table;
-use crate::{Heap, Result};
+use crate::{Heap, LONG_TEXT_BYTES, Result};
 use region::ErrorKind;
 
 /// A value as it is seen in place, or handed in.
@@ -160,6 +160,7 @@ impl Heap {
 
     /// Copies text into a block of its own.
     pub(crate) fn store_blob(&mut self, text: &[u8]) -> Result<u64> {
+        self.count_long(text);
         if text.len() > TEXT_BYTES_MAX {
             let wanted_bytes = text.len() as u64;
             return Err(ErrorKind::Full {
@@ -324,11 +325,16 @@ impl Heap {
             let block = self.block_at(old_low)?;
             let len = text.len() as u64;
             if block.start == old_low && len <= block.bytes && len > block.bytes / 2 {
+                self.count_long(text);
                 self.region.bytes_mut(old_low, len)?.copy_from_slice(text);
                 return Ok(old_low);
             }
         }
         self.store_blob(text)
+    }
+
+    fn count_long(&mut self, text: &[u8]) {
+        self.long_texts += u64::from(text.len() >= LONG_TEXT_BYTES);
     }
 
     /// Frees what a value cell refers to.

@@ -29,11 +29,11 @@ mod zones;
 pub use cell::{Cell, Slot};
 pub use check::{Problem, Report};
 pub use region::{
-    Access, CommitStats, Durability, Error, ErrorKind, Facts, Forked, Options, Result, Verify,
-    journal_path, sums_path,
+    Access, CommitStats, Durability, Error, ErrorKind, Facts, Forked, Memory, Options, Result,
+    Verify, journal_path, sums_path,
 };
 pub use table::Table;
-pub use walk::Element;
+pub use walk::{Element, Elements};
 
 use layout::{HEADER, HEAP_MAGIC, HEAP_VERSION, header};
 use region::{DATA_START, PAGE_BYTES, Region};
@@ -44,7 +44,12 @@ pub struct Heap {
     region: Region,
     /// From the header, where it never changes.
     hash_seed: u64,
+    /// See `long_texts_written`.
+    long_texts: u64,
 }
+
+/// From this length on a text counts as long: see [`Heap::long_texts_written`].
+pub const LONG_TEXT_BYTES: usize = 512;
 
 impl Heap {
     /// A heap in anonymous memory, forgotten when dropped.
@@ -55,6 +60,7 @@ impl Heap {
         let mut heap = Heap {
             region: Region::volatile()?,
             hash_seed: 0,
+            long_texts: 0,
         };
         heap.format()?;
         Ok(heap)
@@ -81,6 +87,7 @@ impl Heap {
         let mut heap = Heap {
             region,
             hash_seed: 0,
+            long_texts: 0,
         };
         if heap.region.end() == DATA_START {
             heap.format()?;
@@ -244,7 +251,14 @@ impl Heap {
     /// # Errors
     /// As [`Region::abort`].
     pub fn abort(&mut self) -> Result<()> {
+        self.long_texts += 1;
         self.region.abort()
+    }
+
+    /// How often the bytes of a text of at least [`LONG_TEXT_BYTES`] may have changed: as long as it stays the same, the
+    /// same address and length mean the same text, so that what was found out about it still holds.
+    pub fn long_texts_written(&self) -> u64 {
+        self.long_texts
     }
 
     /// Takes the bytes of the last commit as they are: notes the sum of every page anew. See [`Region::reseal`].

@@ -6,8 +6,8 @@ use awk_syntax::ast::*;
 use awk_syntax::names::{Builtin, Special};
 use awk_syntax::{Kind, Place};
 
-use super::Compiler;
 use super::facts::*;
+use super::{Compiler, Target};
 use crate::code::*;
 use crate::fields::Splitter;
 use crate::value::Value;
@@ -205,19 +205,15 @@ impl<'a> Compiler<'a> {
             self.emit(Op::LengthRecord);
             return;
         };
-        if let ExprKind::Index { array, subs } = &arg.ungrouped().kind {
-            if self.is_symtab(array) {
-                self.pass(arg.ungrouped());
-                self.emit(Op::Builtin {
-                    which: Builtin::Length,
-                    args: 1,
-                });
-                self.emit(Op::NumVal);
-                return;
-            }
-            let array = self.array(array);
-            self.key(subs);
-            self.emit(Op::LengthElem(array));
+        if let ExprKind::Index { array, .. } = &arg.ungrouped().kind
+            && self.is_symtab(array)
+        {
+            self.pass(arg.ungrouped());
+            self.emit(Op::Builtin {
+                which: Builtin::Length,
+                args: 1,
+            });
+            self.emit(Op::NumVal);
             return;
         }
         if let ExprKind::Var(name) = arg.ungrouped().kind {
@@ -239,8 +235,61 @@ impl<'a> Compiler<'a> {
                 _ => {}
             }
         }
+        if self.stands(arg) {
+            let held = self.held(arg);
+            self.emit(Op::LengthHeld(held));
+            return;
+        }
         self.text(arg);
         self.emit(Op::LengthText);
+    }
+
+    /// Whether it is a variable, an element or a field, whose string can be asked about without a copy.
+    fn stands(&self, e: &'a Expr) -> bool {
+        match &e.ungrouped().kind {
+            ExprKind::Var(name) => {
+                !matches!(self.program.place(*name, self.inside), Place::Special(_))
+            }
+            ExprKind::Field(number) => const_field(number).is_some(),
+            ExprKind::Index { array, .. } => !self.is_symtab(array),
+            _ => false,
+        }
+    }
+
+    /// Where such a string stands. An element's key is computed here.
+    fn held(&mut self, e: &'a Expr) -> Held {
+        match &e.ungrouped().kind {
+            ExprKind::Index { array, subs } => {
+                let array = self.array(array);
+                self.key(subs);
+                Held::Elem(array)
+            }
+            ExprKind::Field(number) => Held::Field(const_field(number).unwrap_or(0)),
+            ExprKind::Var(name) => match self.variable(*name) {
+                Target::Local(n) => Held::Local(n),
+                Target::Global(n) => Held::Global(n),
+                _ => unreachable!("not a special variable"),
+            },
+            _ => unreachable!("what `stands` accepts"),
+        }
+    }
+
+    fn substr(&mut self, string: &'a Expr, numbers: &'a [Expr]) {
+        let bounded = numbers.len() == 2;
+        // Where it stands the string is read last: neither side may change what the other reads.
+        if self.stands(string) && is_quiet(string) && numbers.iter().all(is_quiet) {
+            for number in numbers {
+                self.num(number);
+            }
+            let held = self.held(string);
+            self.emit(Op::SubstrHeld { held, bounded });
+            return;
+        }
+        self.text(string);
+        for number in numbers {
+            self.num(number);
+        }
+        self.emit(Op::Substr { bounded });
     }
 
     pub(super) fn split(&mut self, args: &'a [Expr]) {
@@ -383,14 +432,7 @@ impl<'a> Compiler<'a> {
                 args,
             }),
             Builtin::Substr => {
-                self.text(&args[0]);
-                self.num(&args[1]);
-                if let Some(length) = args.get(2) {
-                    self.num(length);
-                }
-                self.emit(Op::Substr {
-                    bounded: args.len() == 3,
-                });
+                self.substr(&args[0], &args[1..]);
             }
             Builtin::Tolower | Builtin::Toupper => {
                 self.text(&args[0]);

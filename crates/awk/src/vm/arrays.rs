@@ -289,9 +289,7 @@ impl Vm<'_> {
         if matches!(self.globals[n as usize], Value::Uninit) {
             self.touch_global(n)?;
         }
-        self.scratch.clear();
-        self.globals[n as usize].append_to(&self.settings.convfmt, &mut self.scratch);
-        Ok(crate::text::char_count(self.settings.charset, &self.scratch) as f64)
+        Ok(self.settings.length_of(&self.globals[n as usize]))
     }
 
     /// The cell under the key register, made if absent. The key is used up.
@@ -307,6 +305,16 @@ impl Vm<'_> {
                 slot
             }
         };
+        Ok((array, slot))
+    }
+
+    /// The same for an element that is read.
+    #[inline]
+    pub(super) fn element_read(&mut self, operand: Arr) -> Result<(ArrayRef, Slot)> {
+        let (array, slot) = self.entry(operand)?;
+        if self.settings.lint && matches!(self.store.get(array, slot), Ok(Value::Uninit)) {
+            self.lint_element(operand)?;
+        }
         Ok((array, slot))
     }
 
@@ -387,31 +395,13 @@ impl Vm<'_> {
     }
 
     pub(super) fn append_cell(&mut self, array: ArrayRef, slot: Slot, out: bool) -> Result<()> {
-        let format = if out {
-            &self.settings.ofmt
-        } else {
-            &self.settings.convfmt
-        };
+        let format = self.settings.number_format(out);
         match self.store.heap_of(array)?.cell(slot)? {
             Cell::Num(n) => number_to_text(n, format, &mut self.text),
             Cell::Str { bytes, .. } => self.text.extend_from_slice(bytes),
             cell => value_of(cell)?.append_to(format, &mut self.text),
         }
         Ok(())
-    }
-
-    /// `length(a[k])`: of a string, or of the array that the element is.
-    pub(super) fn length_element(&mut self, array: Arr) -> Result<f64> {
-        let (array, slot) = self.entry(array)?;
-        match value_of(self.store.heap_of(array)?.cell(slot)?) {
-            Ok(value) => {
-                self.scratch.clear();
-                value.append_to(&self.settings.convfmt, &mut self.scratch);
-                Ok(crate::text::char_count(self.settings.charset, &self.scratch) as f64)
-            }
-            Err(NoValue::Array(table)) => Ok(self.store.heap_of(array)?.table_len(table)? as f64),
-            Err(error) => Err(error.into()),
-        }
     }
 
     pub(super) fn length_local(&mut self, n: u32) -> Result<f64> {
@@ -431,11 +421,7 @@ impl Vm<'_> {
                 self.touch_local(n)?;
                 Ok(0.0)
             }
-            v => {
-                self.scratch.clear();
-                v.append_to(&self.settings.convfmt, &mut self.scratch);
-                Ok(crate::text::char_count(self.settings.charset, &self.scratch) as f64)
-            }
+            v => Ok(self.settings.length_of(v)),
         }
     }
 }

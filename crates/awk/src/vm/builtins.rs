@@ -490,15 +490,9 @@ impl Vm<'_> {
                     Value::Array(array) => {
                         self.store.heap_of(array)?.table_len(array.table)? as f64
                     }
-                    value => {
-                        let text = self.settings.text_of(&value);
-                        text::char_count(self.settings.charset, &text) as f64
-                    }
+                    value => self.settings.length_of(&value),
                 },
-                None => {
-                    let charset = self.settings.charset;
-                    text::char_count(charset, self.record.whole(&self.settings)) as f64
-                }
+                None => self.length_record(),
             },
             Builtin::Index => {
                 self.push_text(&text(self, 0));

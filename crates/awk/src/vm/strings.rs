@@ -97,17 +97,6 @@ impl Vm<'_> {
         self.vals.push(v);
     }
 
-    pub(super) fn substr(&mut self, bounded: bool) {
-        let length = if bounded { Some(self.pop_num()) } else { None };
-        let start = self.pop_num();
-        let mark = self.pop_mark();
-        let whole = &self.text[mark..];
-        let range = text::substr_range(self.settings.charset, whole, start, length);
-        let v = Value::text(&whole[range], false);
-        self.text.truncate(mark);
-        self.vals.push(v);
-    }
-
     pub(super) fn index(&mut self) {
         let part = self.pop_mark();
         let whole = self.pop_mark();

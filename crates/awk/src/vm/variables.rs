@@ -46,14 +46,7 @@ impl Vm<'_> {
         match self.record.get(n, &self.settings) {
             Field::Text(s) | Field::Str(s) => self.text.extend_from_slice(s),
             Field::Value(v) => {
-                v.append_to(
-                    if out {
-                        &self.settings.ofmt
-                    } else {
-                        &self.settings.convfmt
-                    },
-                    &mut self.text,
-                );
+                v.append_to(self.settings.number_format(out), &mut self.text);
             }
             Field::Missing if self.settings.lint => {
                 self.warn(&format!("reference to uninitialized field `${n}`"));
