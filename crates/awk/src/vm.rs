@@ -906,6 +906,10 @@ impl<'p> Vm<'p> {
                 Op::JumpCompareGlobal { test, var, to, n } => {
                     let passes = match &self.globals[usize::from(var)] {
                         Value::Num(m) => test.passes_nums(*m, n),
+                        Value::Uninit => {
+                            let v = self.touch_global(u32::from(var))?;
+                            test.passes(self.compare_num(&v, n))
+                        }
                         v => test.passes(self.compare_num(v, n)),
                     };
                     if passes {
@@ -916,6 +920,10 @@ impl<'p> Vm<'p> {
                     let passes = match &self.vals[self.base + usize::from(var)] {
                         Value::Num(m) => test.passes_nums(*m, n),
                         Value::Array(_) => return Err(self.array_as_scalar(u32::from(var))),
+                        Value::Uninit | Value::Link(_) => {
+                            let v = self.touch_local(u32::from(var))?;
+                            test.passes(self.compare_num(&v, n))
+                        }
                         v => test.passes(self.compare_num(v, n)),
                     };
                     if passes {

@@ -141,8 +141,8 @@ class Gen:
             i = self.newloop()
             return f"{i} = 0; do {self.block(d)} while (++{i} < {r.randrange(1,4)})"
         if k == 21:
-            arr = self.array(); i = self.newloop()
-            return f"for ({i} in {arr}) {{ n_{i}++; s_{i} += length({i} \"\") + ({arr}[{i}] \"\" == {e(1)} \"\") }} print n_{i}, s_{i}"
+            arr = self.array(); i = self.newloop()  # nothing with a side effect: the order is nobody's
+            return f"for ({i} in {arr}) {{ n_{i}++; s_{i} += length({i} \"\") + ({arr}[{i}] \"\" == {e(0)} \"\") }} print n_{i}, s_{i}"
         if k == 22: return f"delete {self.array()}[{self.subs(2)}]" if self.chance(.7) else f"delete {self.array()}"
         if k < 25:
             t = self.lvalue(1)
@@ -328,7 +328,8 @@ class GawkGen(Gen):
         return f"{self.assign(self.pick(['$2', '$(NF)', '$(NF+2)', 'NF', '$1']), self.pick([e(1), '3', '2']))}; print NF, $0"
 
 SPACE = '@namespace "sp"\nfunction one(p) { v = v p; return length(v) }\nfunction two(p) { w += p; return w + length(awk::a) }\n@namespace "awk"\nfunction fin(v) { return v - v == 0 ? v : v "" }\nfunction chr(v) { return typeof(v) ~ /num|un/ && !(v >= 1 && v <= 1114111) || v == \"\" ? 65 : v }\n'
-def prelude(g): return (SPACE, 'BEGIN { fp = "f0"; M[1][2] = "m"; M["a"]["b"] = 2; N[1]["x"] = "n"; delete M[3] }\n' ) if isinstance(g, GawkGen) else ("", "")
+# A and B are arrays from the start: length(A) makes a scalar of an A that nothing has used in gawk, here it is an array as the rest says.
+def prelude(g): return (SPACE, 'BEGIN { fp = "f0"; M[1][2] = "m"; M["a"]["b"] = 2; N[1]["x"] = "n"; delete M[3]; delete A; delete B }\n' ) if isinstance(g, GawkGen) else ("", "")
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 def run(argv, folder, seconds=10):
