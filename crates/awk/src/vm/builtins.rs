@@ -93,8 +93,8 @@ pub(super) fn replace_groups(
         let Some(Some((start, end))) = groups.first().copied() else {
             break;
         };
-        // An empty match directly behind a match is none.
-        if !(start == end && last_end == Some(start)) {
+        // An empty match directly behind a match is none, unless that one is only counted (gawk).
+        if nth.is_some() || !(start == end && last_end == Some(start)) {
             seen += 1;
             if nth.is_none_or(|n| n == seen) {
                 out.extend_from_slice(&target[copied..start]);
