@@ -268,6 +268,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         },
         sandbox: args.sandbox,
         libraries,
+        ..language.reading
     };
     language.wish.marked = args.profile.is_some() || args.trace || args.debug.is_some();
     language.wish.grouping = Grouping::of_locale(&locale("LC_NUMERIC"));

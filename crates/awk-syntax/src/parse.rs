@@ -40,7 +40,10 @@ const BLOCK_COST: usize = 2;
 /// enough for the walks; see `Parser::nested` for the parser.
 pub const DEPTH_MAX: usize = LEVELS_MAX * NEST_COST + 100;
 
-/// Nesting from which on the parser has a stack of its own. Written programs do not come near, generated ones do.
+/// The same for a parser that has no stack of its own.
+const DEPTH_WITHOUT_MAX: usize = 1000;
+
+/// Nesting from which on the parser wants a stack of its own. Written programs do not come near, generated ones do.
 const OWN_STACK_FROM: usize = 500;
 /// Four times what was measured; address space, of which only what is used becomes memory.
 const OWN_STACK_BYTES: usize = 32 << 20;
@@ -377,13 +380,13 @@ impl Parser<'_> {
 
     /// Reads something that is `cost` units deeper.
     ///
-    /// From `OWN_STACK_FROM` units on a thread reads on, for the sake of its stack: a level of parentheses
-    /// goes through a dozen functions, which is more than the rest of loading needs for the tree.
+    /// From `OWN_STACK_FROM` units on this goes on with a stack of its own, if there is one: a level of parentheses goes
+    /// through a dozen functions, which is more than the rest of loading needs for the tree.
     fn nested<T: Send>(&mut self, cost: usize, parse: fn(&mut Self) -> Parse<T>) -> Parse<T> {
         let before = self.depth;
         self.depth += cost;
-        let result = if self.depth > DEPTH_MAX {
-            self.give_up(format!("nested too deeply: more than {LEVELS_MAX} levels"))
+        let result = if self.depth > self.depth_max() {
+            self.too_deep("")
         } else if before < OWN_STACK_FROM && self.depth >= OWN_STACK_FROM {
             self.on_own_stack(parse)
         } else {
@@ -393,22 +396,36 @@ impl Parser<'_> {
         result
     }
 
+    fn depth_max(&self) -> usize {
+        match self.options.lend_stack {
+            Some(_) => DEPTH_MAX,
+            None => DEPTH_WITHOUT_MAX,
+        }
+    }
+
     fn on_own_stack<T: Send>(&mut self, parse: fn(&mut Self) -> Parse<T>) -> Parse<T> {
+        let Some(lend) = self.options.lend_stack else {
+            return parse(self);
+        };
+        let mut result = None;
         let parser = &mut *self;
-        let result = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size(OWN_STACK_BYTES);
-            let handle = thread.spawn_scoped(scope, move || parse(parser))?;
-            match handle.join() {
-                Ok(result) => Ok(result),
-                Err(panic) => std::panic::resume_unwind(panic),
+        let lent = lend(OWN_STACK_BYTES, &mut || result = Some(parse(parser)));
+        match (lent, result) {
+            (Ok(()), Some(result)) => result,
+            (Ok(()), None) => self.too_deep(": no stack was given"),
+            (Err(why), _) => {
+                self.too_deep(&format!(": no stack of {OWN_STACK_BYTES} bytes: {why}"))
             }
-        });
-        result.unwrap_or_else(|error: std::io::Error| {
-            self.give_up(format!(
-                "nested too deeply: no stack of {OWN_STACK_BYTES} bytes for more than {} levels: {error}",
-                OWN_STACK_FROM / NEST_COST
-            ))
-        })
+        }
+    }
+
+    fn too_deep<T>(&mut self, why: &str) -> Parse<T> {
+        let levels = match self.options.lend_stack {
+            Some(_) if why.is_empty() => LEVELS_MAX,
+            Some(_) => OWN_STACK_FROM / NEST_COST,
+            None => DEPTH_WITHOUT_MAX / NEST_COST,
+        };
+        self.give_up(format!("nested too deeply: more than {levels} levels{why}"))
     }
 
     /// An error after which nothing is read: everything would only repeat it.

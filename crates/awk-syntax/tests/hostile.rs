@@ -3,7 +3,7 @@
 mod common;
 
 use awk_syntax::{Dialect, Lints, Options, Sources, gettext, parse, print};
-use common::{Stored, read_all};
+use common::{Stored, read_all, roomy};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -145,7 +145,7 @@ fn try_everything(text: &str, again: bool) {
                 old: true,
                 ..Lints::ALL
             },
-            ..Options::default()
+            ..roomy()
         };
         let mut stored = world();
         stored
@@ -222,11 +222,7 @@ fn endless_includes_end() {
             })
         }
     }
-    let (resolved, messages) = read_all(
-        &[("p", "@include \"more\"\n")],
-        &Options::default(),
-        &mut Endless(0),
-    );
+    let (resolved, messages) = read_all(&[("p", "@include \"more\"\n")], &roomy(), &mut Endless(0));
     assert!(resolved.is_none());
     assert!(
         messages.contains("more than 1000 files include each other"),
@@ -259,7 +255,7 @@ fn deepest_programs() {
         // The deepest that is read, by bisection.
         let is_read = |count: usize| {
             let text = format!("{{ {}x{} }}", open.repeat(count), close.repeat(count));
-            read_all(&[("p", &text)], &Options::default(), &mut Stored::default())
+            read_all(&[("p", &text)], &roomy(), &mut Stored::default())
                 .0
                 .is_some()
         };

@@ -2,8 +2,8 @@
 
 mod common;
 
-use awk_syntax::{Kind, Options};
-use common::{Stored, read, read_with};
+use awk_syntax::{Kind, Options, Resolved};
+use common::{Stored, read, read_with, roomy};
 
 /// Two programs that must read alike once their parentheses are gone.
 fn same(left: &str, right: &str) {
@@ -207,7 +207,10 @@ fn several_errors_are_reported_in_one_run() {
     assert_eq!(message.lines().count(), 4, "{message}");
 }
 
-/// A generated program; the parser's threshold for a stack of its own lies far below.
+fn read_roomy(text: &str) -> Result<Resolved, String> {
+    read_with(text, &roomy(), &mut Stored::default())
+}
+
 #[test]
 fn a_thousand_levels_are_read() {
     for (open, close) in [
@@ -232,7 +235,7 @@ fn a_thousand_levels_are_read() {
             open.repeat(1000),
             close.repeat(1000)
         );
-        assert_eq!(read(&text).err(), None, "{open}");
+        assert_eq!(read_roomy(&text).err(), None, "{open}");
     }
     for (open, close) in [
         ("{", "}"),
@@ -249,15 +252,35 @@ fn a_thousand_levels_are_read() {
             open.repeat(1000),
             close.repeat(1000)
         );
-        assert_eq!(read(&text).err(), None, "{open}");
+        assert_eq!(read_roomy(&text).err(), None, "{open}");
     }
 }
 
 #[test]
 fn nesting_that_is_too_deep_is_told_once() {
-    let message = read(&format!("BEGIN {{ x = {}", "(".repeat(5000))).unwrap_err();
-    assert!(message.contains("more than 1000 levels"), "{message}");
-    assert_eq!(message.lines().count(), 1, "{message}");
+    let text = format!("BEGIN {{ x = {}", "(".repeat(5000));
+    for (message, levels) in [
+        (read_roomy(&text).unwrap_err(), "more than 1000 levels"),
+        (read(&text).unwrap_err(), "more than 200 levels"),
+    ] {
+        assert!(message.contains(levels), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn a_stack_that_is_not_to_be_had_is_told() {
+    let options = Options {
+        lend_stack: Some(|_, _| Err("no memory".to_string())),
+        ..Options::default()
+    };
+    let text = format!("BEGIN {{ x = {}1{} }}", "(".repeat(150), ")".repeat(150));
+    let message = read_with(&text, &options, &mut Stored::default()).unwrap_err();
+    assert!(
+        message.contains("more than 100 levels: no stack of"),
+        "{message}"
+    );
+    assert!(message.contains("no memory"), "{message}");
 }
 
 #[test]

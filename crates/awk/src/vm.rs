@@ -177,6 +177,8 @@ pub struct Vm<'p> {
     pub exit_code: i32,
     regexes: std::collections::HashMap<Vec<u8>, Rc<Regex>>,
     regex_recent: Option<(Vec<u8>, Rc<Regex>)>,
+    /// See [`Op::NoteTarget`].
+    target_is_regex: bool,
     formats: std::collections::HashMap<Vec<u8>, Rc<Format>>,
     zone: Option<(Option<Vec<u8>>, Zone)>,
     translations: timing::Translations,
@@ -256,6 +258,7 @@ impl<'p> Vm<'p> {
             exit_code: 0,
             regexes: Default::default(),
             regex_recent: None,
+            target_is_regex: false,
             formats: Default::default(),
             zone: None,
             translations: Default::default(),
@@ -1127,6 +1130,9 @@ impl<'p> Vm<'p> {
                 Op::ToUpper => self.change_case(text::to_upper),
                 Op::Match(re) => self.match_text(re)?,
                 Op::Split { array, sep } => self.split(array, sep)?,
+                Op::NoteTarget => {
+                    self.target_is_regex = matches!(self.vals.last(), Some(Value::Regex(_)));
+                }
                 Op::Sub { re, global } => self.substitute(re, global)?,
                 Op::Sprintf(args) => {
                     self.format_dynamic(args)?;

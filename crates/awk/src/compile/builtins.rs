@@ -385,6 +385,7 @@ impl<'a> Compiler<'a> {
                 let element = self.element(array, subs);
                 self.emit(Op::TextBegin);
                 self.peek(element);
+                self.emit(Op::NoteTarget);
                 self.emit(Op::AppendVal { out: false });
                 self.emit(Op::Sub { re, global });
                 self.emit_jump(|to| Op::JumpNone { to }, none);
@@ -406,10 +407,17 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::DropNumUnder);
             }
             _ if target.is_lvalue() => {
-                self.text(target);
+                let place = self.target(target);
+                if matches!(place, Target::Global(_) | Target::Local(_)) {
+                    self.emit(Op::TextBegin);
+                    self.val(target);
+                    self.emit(Op::NoteTarget);
+                    self.emit(Op::AppendVal { out: false });
+                } else {
+                    self.text(target);
+                }
                 self.emit(Op::Sub { re, global });
                 self.emit_jump(|to| Op::JumpNone { to }, none);
-                let place = self.target(target);
                 self.store(&place, false);
                 self.here(none);
             }
