@@ -7,7 +7,7 @@ use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use awk_syntax::names::Special;
+use awk_syntax::names::{Library, Special};
 use awk_syntax::{Diagnostic, Diagnostics, Dialect, Kind, Resolved, Severity, Sources};
 use heap::{Durability, Heap};
 
@@ -289,6 +289,13 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     vm.command_line = setup.command_line;
     vm.commit_every = setup.commit_every;
     if let Some(job) = &setup.resume {
+        if loaded.resolved.libraries.contains(&Library::Inplace) {
+            return Err(Error::Run(
+                "--resume does not go with library inplace: a file that is read only from where the last run ended cannot be \
+                 written anew"
+                    .to_string(),
+            ));
+        }
         vm.resume = Some(Resume::open(&vm.store.main, job)?);
     }
     vm.sandbox = setup.sandbox;
