@@ -249,9 +249,9 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     streams.tune(&setup.environ);
     let mut argv = vec![setup.argv0];
     argv.extend(setup.operands);
-    let mut settings = Settings::new(loaded.language.charset);
+    let numbers = loaded.language.wish.numbers;
+    let mut settings = Settings::new(loaded.language.charset, numbers);
     settings.syntax = loaded.language.syntax;
-    settings.grouping = loaded.language.wish.grouping;
     let argc = Value::Num(argv.len() as f64);
     settings
         .set(Special::ARGC, argc)

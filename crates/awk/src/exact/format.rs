@@ -8,7 +8,8 @@ use dashu_int::{IBig, Sign, UBig};
 use super::arith::round;
 use super::text::{push_integer, word};
 use super::{Exact, Finite, Float, Rounding, Rules, bit_length, decimal};
-use crate::format::{Format, Spec, finish, group_thousands, leading_zeros, pad};
+use crate::format::{Format, Spec, finish, finish_float, leading_zeros, pad};
+use crate::locale::Numbers;
 
 /// Appends `n` as text by CONVFMT or OFMT: integers, also those that are floats, with all digits.
 pub fn push_text(n: &Exact, convfmt: &Format, rules: Rules, out: &mut Vec<u8>) {
@@ -49,14 +50,20 @@ pub(crate) fn rounded(n: &Exact, rules: Rules) -> f64 {
 }
 
 /// One conversion of a number.
-pub(crate) fn write_number(spec: &Spec, n: &Exact, rules: Rules, out: &mut Vec<u8>) {
+pub(crate) fn write_number(
+    spec: &Spec,
+    numbers: &Numbers,
+    n: &Exact,
+    rules: Rules,
+    out: &mut Vec<u8>,
+) {
     let from = out.len();
     if let Exact::Float(float @ (Float::Nan { .. } | Float::Infinite { .. })) = n {
         out.extend_from_slice(word(float));
         return finish(out, from, spec, b"", b"", false);
     }
     if matches!(spec.letter, b'd' | b'i' | b'o' | b'x' | b'X' | b'u') {
-        return write_integer(spec, n, out);
+        return write_integer(spec, numbers, n, out);
     }
     let float = match n {
         Exact::Integer(n) => &round(n.clone(), 0, false, rules.wide(n)),
@@ -68,7 +75,7 @@ pub(crate) fn write_number(spec: &Spec, n: &Exact, rules: Rules, out: &mut Vec<u
         Float::Zero { .. } => None,
         // An integer beyond the exponents of an IEEE 754 format.
         Float::Infinite { .. } | Float::Nan { .. } => {
-            return write_number(spec, &Exact::Float(float.clone()), rules, out);
+            return write_number(spec, numbers, &Exact::Float(float.clone()), rules, out);
         }
     };
     let (rounding, point) = (rules.rounding, spec.flags.alternate);
@@ -83,9 +90,6 @@ pub(crate) fn write_number(spec: &Spec, n: &Exact, rules: Rules, out: &mut Vec<u
             push_hexadecimal(finite, precision, point, rounding, out);
         }
     }
-    if spec.flags.grouped && matches!(spec.letter, b'f' | b'F' | b'g' | b'G') {
-        group_thousands(out, from);
-    }
     let sign: &[u8] = match (negative, spec.flags.plus, spec.flags.space) {
         (true, ..) => b"-",
         (_, true, _) => b"+",
@@ -93,10 +97,10 @@ pub(crate) fn write_number(spec: &Spec, n: &Exact, rules: Rules, out: &mut Vec<u
         _ => b"",
     };
     let zeros = spec.flags.zero && !spec.flags.left;
-    finish(out, from, spec, sign, prefix, zeros);
+    finish_float(out, from, spec, numbers, sign, prefix, zeros);
 }
 
-fn write_integer(spec: &Spec, n: &Exact, out: &mut Vec<u8>) {
+fn write_integer(spec: &Spec, numbers: &Numbers, n: &Exact, out: &mut Vec<u8>) {
     let from = out.len();
     let (sign, magnitude) = n.truncated().unwrap_or(IBig::ZERO).into_parts();
     let negative = sign == Sign::Negative && !magnitude.is_zero();
@@ -116,10 +120,10 @@ fn write_integer(spec: &Spec, n: &Exact, out: &mut Vec<u8>) {
     {
         out.insert(from, b'0');
     }
-    leading_zeros(out, from, spec.precision);
     if spec.flags.grouped && matches!(spec.letter, b'd' | b'i' | b'u') {
-        group_thousands(out, from);
+        numbers.localize(out, from, false, true);
     }
+    leading_zeros(out, from, spec.precision);
     let prefix: &[u8] = match spec.letter {
         b'x' if mark => b"0x",
         b'X' if mark => b"0X",
