@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use awk::locale::Numbers;
+use awk::locale::{Dates, Numbers};
 use awk::regex::Syntax;
 use awk::settings::Notation;
 use awk::text::Charset;
@@ -256,6 +256,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     };
     language.wish.marked = args.profile.is_some() || args.trace || args.debug.is_some();
     language.wish.numbers = Numbers::of_locale(&locale("LC_NUMERIC"));
+    language.dates = Dates::of_locale(&locale("LC_TIME"));
     language.wish.all_variables = args.dump_variables.is_some();
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;

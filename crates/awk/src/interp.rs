@@ -15,6 +15,7 @@ use crate::code::Code;
 use crate::compile::{Wish, compile};
 use crate::debugger::Debugger;
 use crate::error::{Error, Fatal, Reason};
+use crate::locale::Dates;
 use crate::num::InputForms;
 use crate::records::Separator;
 use crate::regex::{self, Syntax};
@@ -42,6 +43,8 @@ pub struct Language {
     pub wish: Wish,
     /// A warning of lint ends the run (`--lint=fatal`).
     pub lint_is_fatal: bool,
+    /// How the locale writes dates.
+    pub dates: Dates,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.
     pub non_decimal: bool,
 }
@@ -56,6 +59,7 @@ impl Language {
             include_path: Vec::new(),
             wish: Wish::default(),
             lint_is_fatal: false,
+            dates: Dates::default(),
             non_decimal: false,
         }
     }
@@ -252,6 +256,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     let numbers = loaded.language.wish.numbers;
     let mut settings = Settings::new(loaded.language.charset, numbers);
     settings.syntax = loaded.language.syntax;
+    settings.dates = loaded.language.dates;
     let argc = Value::Num(argv.len() as f64);
     settings
         .set(Special::ARGC, argc)

@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 
+mod dates;
 mod numbers;
 
+pub use dates::{Dates, Era, Part};
 pub use numbers::Numbers;
 
 /// How texts of a locale are written.

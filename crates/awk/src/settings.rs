@@ -9,7 +9,7 @@ use awk_syntax::names::Special;
 use crate::error::{Fatal, Step};
 use crate::fields::{Splitter, Widths};
 use crate::format::Format;
-use crate::locale::Numbers;
+use crate::locale::{Dates, Numbers};
 use crate::records::Separator;
 use crate::regex::{Options, Regex, Syntax};
 use crate::text::{Charset, char_count};
@@ -80,6 +80,8 @@ pub struct Settings {
     pub ofmt: Rc<Format>,
     /// How the locale writes numbers, and where that counts.
     pub numbers: Numbers,
+    /// How the locale writes dates.
+    pub dates: Dates,
     /// How regular expressions are read.
     pub syntax: Syntax,
     /// What cuts the next record: FS, FPAT or FIELDWIDTHS, whichever was assigned last.
@@ -148,6 +150,7 @@ impl Settings {
             convfmt: usual.clone(),
             ofmt: usual,
             numbers,
+            dates: Dates::default(),
             syntax: Syntax::Gawk,
             splitter: Rc::new(Splitter::Blanks),
             cut_by: "FS",
