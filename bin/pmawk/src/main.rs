@@ -255,7 +255,12 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         libraries,
     };
     language.wish.marked = args.profile.is_some() || args.trace || args.debug.is_some();
-    language.wish.numbers = Numbers::of_locale(&locale("LC_NUMERIC"));
+    let numbers = Numbers::of_locale(&locale("LC_NUMERIC"));
+    language.wish.numbers = if args.use_lc_numeric || dialect == Dialect::Posix {
+        numbers.everywhere()
+    } else {
+        numbers
+    };
     language.dates = Dates::of_locale(&locale("LC_TIME"));
     language.wish.all_variables = args.dump_variables.is_some();
     language.wish.notation = args.output != Notation::Plain;

@@ -306,6 +306,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         vm.use_json(name)
             .map_err(|fatal| Error::Run(fatal.to_string()))?;
     }
+    crate::num::set_point(numbers.other_point().unwrap_or(b"."));
     crate::num::set_input_forms(if loaded.language.non_decimal {
         InputForms::NonDecimal
     } else if loaded.language.reading.dialect == Dialect::Posix {
@@ -388,7 +389,10 @@ fn prepare(
     }
     for assign in assigns {
         match crate::vm::assignment(assign) {
-            Some((name, text)) => vm.assign_named(name, text)?,
+            Some((name, text)) => {
+                let text = vm.settings.numbers.from_shell(text);
+                vm.assign_named(name, &text)?;
+            }
             None => {
                 let shown = String::from_utf8_lossy(assign);
                 return Err(Fatal::operand(format!(

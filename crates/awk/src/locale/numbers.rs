@@ -2,9 +2,12 @@
 //!
 //! Invariant: what is written by [`Numbers::localize`] has the same digits as before.
 
+use std::borrow::Cow;
+
 use pure_rust_locales::locale_match;
 
 use super::find;
+use crate::num;
 
 /// A sign of at most four bytes: one character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -92,6 +95,20 @@ impl Numbers {
     #[inline]
     pub fn other_point(&self) -> Option<&[u8]> {
         self.everywhere.then(|| self.point.bytes())
+    }
+
+    /// What option `-v` assigns: a number with a point has the locale's instead, so that it is one. gawk reads numbers there
+    /// by the C locale, because scripts write them.
+    pub(crate) fn from_shell<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        let Some(point) = self.other_point() else {
+            return Cow::Borrowed(text);
+        };
+        match (num::scan_literal(text), memchr::memchr(b'.', text)) {
+            (Some((_, end)), Some(at)) if end == text.len() => {
+                Cow::Owned([&text[..at], point, &text[at + 1..]].concat())
+            }
+            _ => Cow::Borrowed(text),
+        }
     }
 
     /// Whether the `'` flag changes nothing.
