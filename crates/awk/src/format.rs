@@ -103,6 +103,8 @@ pub(crate) struct Flags {
     pub zero: bool,
     /// `'`, in a locale that writes numbers in another way than C.
     pub grouped: bool,
+    /// It is not written as in C.
+    pub localized: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +204,7 @@ impl Parser<'_> {
             }
             self.at += 1;
         }
+        flags.localized = flags.grouped || self.numbers.other_point().is_some();
         let width = self.size();
         let precision = if self.peek() == Some(b'.') {
             self.at += 1;
@@ -318,7 +321,6 @@ impl Format {
             && c.width == Size::Absent
             && let Size::Given(precision) = c.precision
             && precision <= 17
-            && numbers.other_point().is_none()
         {
             format.plain_g = Some(precision.max(1));
         }
@@ -557,17 +559,69 @@ fn write_conversion(
             }
         },
         b'c' => write_char(cs, spec, arg, out),
-        _ => match exact::rules() {
-            None => write_number(spec, numbers, number_of(arg), out),
-            Some(rules) => {
-                let n = match arg {
-                    Arg::Num(n) => &Exact::of_double(n),
-                    Arg::Str(s) | Arg::StrNum(s) => &exact::text::parse_prefix(s, rules),
-                    Arg::Exact(n) => n,
-                };
-                exact::format::write_number(spec, numbers, n, rules, out);
-            }
+        _ if spec.flags.localized => write_localized(spec, numbers, arg, out),
+        _ => write_plain(spec, arg, out),
+    }
+}
+
+/// A number as C writes it.
+#[inline(always)] // or each number of a format pays for a call more
+fn write_plain(spec: &Spec, arg: Arg<'_>, out: &mut Vec<u8>) {
+    match exact::rules() {
+        None => write_number(spec, number_of(arg), out),
+        Some(rules) => {
+            let n = match arg {
+                Arg::Num(n) => &Exact::of_double(n),
+                Arg::Str(s) | Arg::StrNum(s) => &exact::text::parse_prefix(s, rules),
+                Arg::Exact(n) => n,
+            };
+            exact::format::write_number(spec, n, rules, out);
+        }
+    }
+}
+
+/// A number as the locale writes it: as C does but without padding, then made the locale's.
+#[cold]
+fn write_localized(spec: &Spec, numbers: &Numbers, arg: Arg<'_>, out: &mut Vec<u8>) {
+    let is_decimal = matches!(spec.letter, b'd' | b'i' | b'u');
+    let is_integer = is_decimal || matches!(spec.letter, b'o' | b'x' | b'X');
+    let is_hexadecimal = matches!(spec.letter, b'a' | b'A');
+    let plain = Spec {
+        flags: Flags {
+            left: false,
+            zero: false,
+            ..spec.flags
         },
+        width: 0,
+        // Its zeros come before the groups. Only that a zero disappears at no precision is C's.
+        precision: spec.precision.filter(|p| !is_decimal || *p == 0),
+        letter: spec.letter,
+    };
+    let start = out.len();
+    write_plain(&plain, arg, out);
+    let mut from = start + usize::from(matches!(out.get(start), Some(b'-' | b'+' | b' ')));
+    if out[from..].starts_with(b"0x") || out[from..].starts_with(b"0X") {
+        from += 2;
+    }
+    let is_finite = out
+        .get(from)
+        .is_none_or(|b| !matches!(b, b'i' | b'n' | b'I' | b'N'));
+    let grouped =
+        spec.flags.grouped && (is_decimal || matches!(spec.letter, b'f' | b'F' | b'g' | b'G'));
+    let pointed = numbers.other_point().is_some() || !is_hexadecimal;
+    let wider = numbers.localize(out, from, pointed, grouped);
+    if is_decimal && is_finite {
+        leading_zeros(out, from, spec.precision);
+    }
+    // Widths of integers count bytes (gawk), of others characters (glibc).
+    let width = spec.width + if is_integer { 0 } else { wider };
+    let fill = width.saturating_sub(out.len() - start);
+    if spec.flags.left {
+        pad(out, b' ', fill);
+    } else if spec.flags.zero && is_finite && !(is_integer && spec.precision.is_some()) {
+        insert(out, from, b'0', fill);
+    } else {
+        insert(out, start, b' ', fill);
     }
 }
 
@@ -650,7 +704,7 @@ pub(crate) fn pad(out: &mut Vec<u8>, byte: u8, count: usize) {
     out.resize(out.len() + count, byte);
 }
 
-fn write_number(spec: &Spec, numbers: &Numbers, n: f64, out: &mut Vec<u8>) {
+fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
     if !n.is_finite() {
         // gawk 5.3 writes these always with their sign, never padded with zeros.
         let from = out.len();
@@ -671,10 +725,6 @@ fn write_number(spec: &Spec, numbers: &Numbers, n: f64, out: &mut Vec<u8>) {
             if n != 0.0 || spec.precision != Some(0) {
                 push_integer(out, whole.abs());
             }
-            // The precision counts the separators' bytes, and so does the width (gawk).
-            if spec.flags.grouped {
-                numbers.localize(out, from, false, true);
-            }
             leading_zeros(out, from, spec.precision);
         }
         b'o' | b'x' | b'X' | b'u' => {
@@ -692,7 +742,6 @@ fn write_number(spec: &Spec, numbers: &Numbers, n: f64, out: &mut Vec<u8>) {
                         },
                         ..*spec
                     },
-                    numbers,
                     n,
                     out,
                 );
@@ -704,9 +753,6 @@ fn write_number(spec: &Spec, numbers: &Numbers, n: f64, out: &mut Vec<u8>) {
             };
             zeros &= spec.precision.is_none();
             prefix = push_bits(out, bits, n != 0.0, spec);
-            if spec.flags.grouped && spec.letter == b'u' {
-                numbers.localize(out, from, false, true);
-            }
             leading_zeros(out, from, spec.precision);
             return finish(out, from, spec, b"", prefix, zeros);
         }
@@ -739,10 +785,7 @@ fn write_number(spec: &Spec, numbers: &Numbers, n: f64, out: &mut Vec<u8>) {
         (_, _, true) => b" ",
         _ => b"",
     };
-    if matches!(spec.letter, b'd' | b'i') {
-        return finish(out, from, spec, sign, prefix, zeros);
-    }
-    finish_float(out, from, spec, numbers, sign, prefix, zeros);
+    finish(out, from, spec, sign, prefix, zeros);
 }
 
 /// Octal, hexadecimal or decimal digits of `bits`, the whole part of a number that is not zero if `filled`; gives back the prefix that goes before padding zeros.
@@ -827,29 +870,6 @@ pub(crate) fn finish(
     if spec.letter.is_ascii_uppercase() {
         out[from..].make_ascii_uppercase();
     }
-}
-
-/// The same for a number with a point, which is still C's.
-#[inline]
-pub(crate) fn finish_float(
-    out: &mut Vec<u8>,
-    from: usize,
-    spec: &Spec,
-    numbers: &Numbers,
-    sign: &[u8],
-    prefix: &[u8],
-    zeros: bool,
-) {
-    let everywhere = numbers.other_point().is_some();
-    if !spec.flags.grouped && !everywhere {
-        return finish(out, from, spec, sign, prefix, zeros);
-    }
-    let is_hexadecimal = matches!(spec.letter, b'a' | b'A');
-    let grouped = spec.flags.grouped && matches!(spec.letter, b'f' | b'F' | b'g' | b'G');
-    let pointed = everywhere || !is_hexadecimal;
-    // These widths count characters (glibc).
-    let width = spec.width + numbers.localize(out, from, pointed, grouped);
-    finish(out, from, &Spec { width, ..*spec }, sign, prefix, zeros);
 }
 
 /// Powers of ten for [`scaled`]: with 53 bits of mantissa all products stay below 2^128.

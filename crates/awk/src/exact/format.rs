@@ -8,8 +8,7 @@ use dashu_int::{IBig, Sign, UBig};
 use super::arith::round;
 use super::text::{push_integer, word};
 use super::{Exact, Finite, Float, Rounding, Rules, bit_length, decimal};
-use crate::format::{Format, Spec, finish, finish_float, leading_zeros, pad};
-use crate::locale::Numbers;
+use crate::format::{Format, Spec, finish, leading_zeros, pad};
 
 /// Appends `n` as text by CONVFMT or OFMT: integers, also those that are floats, with all digits.
 pub fn push_text(n: &Exact, convfmt: &Format, rules: Rules, out: &mut Vec<u8>) {
@@ -50,20 +49,14 @@ pub(crate) fn rounded(n: &Exact, rules: Rules) -> f64 {
 }
 
 /// One conversion of a number.
-pub(crate) fn write_number(
-    spec: &Spec,
-    numbers: &Numbers,
-    n: &Exact,
-    rules: Rules,
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn write_number(spec: &Spec, n: &Exact, rules: Rules, out: &mut Vec<u8>) {
     let from = out.len();
     if let Exact::Float(float @ (Float::Nan { .. } | Float::Infinite { .. })) = n {
         out.extend_from_slice(word(float));
         return finish(out, from, spec, b"", b"", false);
     }
     if matches!(spec.letter, b'd' | b'i' | b'o' | b'x' | b'X' | b'u') {
-        return write_integer(spec, numbers, n, out);
+        return write_integer(spec, n, out);
     }
     let float = match n {
         Exact::Integer(n) => &round(n.clone(), 0, false, rules.wide(n)),
@@ -75,7 +68,7 @@ pub(crate) fn write_number(
         Float::Zero { .. } => None,
         // An integer beyond the exponents of an IEEE 754 format.
         Float::Infinite { .. } | Float::Nan { .. } => {
-            return write_number(spec, numbers, &Exact::Float(float.clone()), rules, out);
+            return write_number(spec, &Exact::Float(float.clone()), rules, out);
         }
     };
     let (rounding, point) = (rules.rounding, spec.flags.alternate);
@@ -97,10 +90,10 @@ pub(crate) fn write_number(
         _ => b"",
     };
     let zeros = spec.flags.zero && !spec.flags.left;
-    finish_float(out, from, spec, numbers, sign, prefix, zeros);
+    finish(out, from, spec, sign, prefix, zeros);
 }
 
-fn write_integer(spec: &Spec, numbers: &Numbers, n: &Exact, out: &mut Vec<u8>) {
+fn write_integer(spec: &Spec, n: &Exact, out: &mut Vec<u8>) {
     let from = out.len();
     let (sign, magnitude) = n.truncated().unwrap_or(IBig::ZERO).into_parts();
     let negative = sign == Sign::Negative && !magnitude.is_zero();
@@ -119,9 +112,6 @@ fn write_integer(spec: &Spec, numbers: &Numbers, n: &Exact, out: &mut Vec<u8>) {
         && spec.precision.is_none_or(|precision| precision <= digits)
     {
         out.insert(from, b'0');
-    }
-    if spec.flags.grouped && matches!(spec.letter, b'd' | b'i' | b'u') {
-        numbers.localize(out, from, false, true);
     }
     leading_zeros(out, from, spec.precision);
     let prefix: &[u8] = match spec.letter {
