@@ -390,7 +390,7 @@ fn prepare(
     for assign in assigns {
         match crate::vm::assignment(assign) {
             Some((name, text)) => {
-                let text = vm.settings.numbers.from_shell(text);
+                let text = vm.settings.numbers.of_assignment(text);
                 vm.assign_named(name, &text)?;
             }
             None => {

@@ -99,7 +99,7 @@ impl Numbers {
 
     /// What option `-v` assigns: a number with a point has the locale's instead, so that it is one. gawk reads numbers there
     /// by the C locale, because scripts write them.
-    pub(crate) fn from_shell<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+    pub(crate) fn of_assignment<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(point) = self.other_point() else {
             return Cow::Borrowed(text);
         };
