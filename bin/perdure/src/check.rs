@@ -174,10 +174,14 @@ fn print_readable(heap: &Heap, out: &mut Out) -> Result<()> {
 fn readable_elements(heap: &Heap, table: Table) -> String {
     let noted = heap.table_len(table);
     let (mut good, mut bad) = (0u64, 0u64);
-    let walked = heap.for_each_readable(table, &mut |element| {
-        *(if element.is_ok() { &mut good } else { &mut bad }) += 1;
+    let mut walk = || -> heap::Result<()> {
+        let mut elements = heap.elements(table)?;
+        while let Some(element) = heap.next_element(&mut elements)? {
+            *(if element.is_ok() { &mut good } else { &mut bad }) += 1;
+        }
         Ok(())
-    });
+    };
+    let walked = walk();
     let mut text = match noted {
         Ok(noted) => format!("{good} of {noted} elements"),
         Err(_) => format!("{good} elements"),

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct CreateArgs {
-    /// The heap file to make; its journal HEAP.journal is made beside it
+    /// The heap file to make; its journal HEAP.journal and the sums of its pages HEAP.sums are made beside it
     pub heap: PathBuf,
     /// The largest size that it may grow to, such as 10M or 2G, at least 1M; without one it grows as far as the disk goes
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", hide_default_value = true)]

@@ -4,18 +4,17 @@
 //! inserted (so that nothing is held in memory). The lines of variables are AWK statements; a comment tells what AWK's
 //! syntax cannot. Each is whole by itself, so `| sort` compares heaps whose elements came in another order.
 //!
-//! The invariant: the walk ends and its output stays in proportion to the heap, whatever a damaged heap's bytes say.
+//! The invariant: the walk ends and prints no more elements and text than the heap has room for, whatever a damaged heap's
+//! bytes say. How deep arrays lie in arrays is the data's choice, so nothing recurses.
 
 use crate::exit::Exit;
 use crate::text;
 use crate::vars::{self, FUNCTIONS, GLOBALS};
 use crate::{HeapArgs, Negative, Out, output_error};
 use anyhow::Result;
-use heap::{Cell, ErrorKind, Heap, Table};
+use heap::{Cell, Elements, ErrorKind, Heap, Table};
+use std::collections::HashSet;
 use std::io::Write;
-
-/// Arrays in arrays in arrays: deeper ones are named, not printed.
-const DEPTH_MAX: usize = 100;
 
 pub fn run(args: &HeapArgs, out: &mut Out) -> Result<Exit> {
     let heap = crate::open(&args.heap, args.trust, heap::Verify::No)?;
@@ -64,6 +63,14 @@ struct Dump<'a> {
     is_bottomless: bool,
 }
 
+/// An array that is being printed.
+struct Open {
+    table: Table,
+    elements: Elements,
+    /// Of its own name.
+    path_len: usize,
+}
+
 impl Dump<'_> {
     fn roots(&mut self) -> heap::Result<()> {
         let roots = vars::names(self.heap, self.heap.roots()?)?;
@@ -85,7 +92,7 @@ impl Dump<'_> {
             if name != FUNCTIONS && name != GLOBALS {
                 self.path.clear();
                 text::push_quoted(&mut self.path, name);
-                let done = self.heap.cell(*slot).and_then(|cell| self.value(cell, 0));
+                let done = self.heap.cell(*slot).and_then(|cell| self.value(cell));
                 self.settle(done)?;
             }
         }
@@ -114,25 +121,71 @@ impl Dump<'_> {
         for (name, slot) in vars::names(self.heap, table)? {
             self.path.clear();
             text::push_escaped(&mut self.path, &name, b"");
-            let done = self.heap.cell(slot).and_then(|cell| self.value(cell, 0));
+            let done = self.heap.cell(slot).and_then(|cell| self.value(cell));
             self.settle(done)?;
         }
         Ok(())
     }
 
-    /// The lines of one value, whose name is in `path`.
-    fn value(&mut self, cell: Cell<'_>, depth: usize) -> heap::Result<()> {
+    /// The lines of one value, whose name is in `path`, and of all that is in it.
+    fn value(&mut self, cell: Cell<'_>) -> heap::Result<()> {
+        let heap = self.heap;
+        let mut open: Vec<Open> = Vec::new();
+        // The tables of `open`: one that is met again contains itself.
+        let mut around = HashSet::new();
+        open.extend(self.begin(cell, &mut around)?);
+        while let Some(array) = open.last_mut() {
+            self.path.truncate(array.path_len);
+            let table = array.table;
+            let (begun, is_over) = match heap.next_element(&mut array.elements) {
+                Ok(Some(element)) => {
+                    let begun = element.and_then(|(key, cell)| {
+                        self.path.push(b'[');
+                        text::push_subscript(&mut self.path, key);
+                        self.path.push(b']');
+                        self.spend(if key.len() > 15 { key.len() as u64 } else { 0 })?;
+                        self.begin(cell, &mut around)
+                    });
+                    (begun, false)
+                }
+                Ok(None) => (Ok(None), true),
+                Err(error) => (Err(error), true),
+            };
+            if is_over {
+                around.remove(&table.offset());
+                open.pop();
+            }
+            match begun {
+                Ok(inner) => open.extend(inner),
+                Err(error) => self.settle(Err(error))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The line of a value, or the array that it is, whose elements come next.
+    fn begin(&mut self, cell: Cell<'_>, around: &mut HashSet<u64>) -> heap::Result<Option<Open>> {
         let cost = match cell {
             Cell::Str { bytes, .. } | Cell::Other(bytes) if bytes.len() > 15 => bytes.len() as u64,
             _ => 0,
         };
         self.spend(32 + cost)?;
-        if let Cell::Table(table) = cell {
-            return self.array(table, depth);
-        }
         self.line.clear();
         self.line.extend_from_slice(&self.path);
         match cell {
+            Cell::Table(table) if self.heap.table_len(table)? > 0 => {
+                let elements = self.heap.elements(table)?;
+                if !around.insert(table.offset()) {
+                    self.note("an array that contains itself")?;
+                    return Ok(None);
+                }
+                return Ok(Some(Open {
+                    table,
+                    elements,
+                    path_len: self.path.len(),
+                }));
+            }
+            Cell::Table(_) => self.line.extend_from_slice(b"[]  # an empty array"),
             cell if text::kind(cell) == "uninitialized" => {
                 self.line.extend_from_slice(b"  # uninitialized")
             }
@@ -145,33 +198,8 @@ impl Dump<'_> {
             }
         }
         self.line.push(b'\n');
-        self.out.write_all(&self.line).map_err(output_error)
-    }
-
-    fn array(&mut self, table: Table, depth: usize) -> heap::Result<()> {
-        if depth >= DEPTH_MAX {
-            return self.note(&format!("arrays nested deeper than {DEPTH_MAX}"));
-        }
-        if self.heap.table_len(table)? == 0 {
-            self.line.clear();
-            self.line.extend_from_slice(&self.path);
-            self.line.extend_from_slice(b"[]  # an empty array\n");
-            return self.out.write_all(&self.line).map_err(output_error);
-        }
-        let outer = self.path.len();
-        let heap = self.heap;
-        heap.for_each_readable(table, &mut |element| {
-            let done = element.and_then(|(key, cell)| {
-                self.path.push(b'[');
-                text::push_subscript(&mut self.path, key);
-                self.path.push(b']');
-                self.spend(if key.len() > 15 { key.len() as u64 } else { 0 })?;
-                self.value(cell, depth + 1)
-            });
-            let settled = self.settle(done);
-            self.path.truncate(outer);
-            settled
-        })
+        self.out.write_all(&self.line).map_err(output_error)?;
+        Ok(None)
     }
 
     fn spend(&mut self, bytes: u64) -> heap::Result<()> {

@@ -94,6 +94,20 @@ impl std::fmt::Display for Negative {
 
 impl std::error::Error for Negative {}
 
+#[global_allocator]
+static MEMORY: heap::Memory = heap::Memory::new(out_of_memory);
+
+/// The end when the system refuses memory.
+#[allow(clippy::exit)] // an allocator may not unwind
+fn out_of_memory(bytes: usize) -> ! {
+    // Without a buffer, so that nothing here allocates.
+    let _ = writeln!(
+        io::stderr(),
+        "perdure: out of memory: {bytes} bytes were refused"
+    );
+    std::process::exit(Exit::File as i32)
+}
+
 /// Standard output, in large pieces.
 pub type Out = BufWriter<io::StdoutLock<'static>>;
 

@@ -26,15 +26,15 @@ pub fn names(heap: &Heap, table: Table) -> heap::Result<Vec<(Vec<u8>, Slot)>> {
         let what = "names that are longer together than the heap has room for";
         heap::Error::damaged("names", table.offset(), what)
     };
-    heap.for_each_readable(table, &mut |element| {
+    let mut elements = heap.elements(table)?;
+    while let Some(element) = heap.next_element(&mut elements)? {
         let Ok((name, _)) = element else {
-            return Ok(());
+            continue;
         };
         // Names that share their text: only damage makes them, and it could claim any amount.
         left = left.checked_sub(name.len() as u64).ok_or_else(too_long)?;
         names.push(name.to_vec());
-        Ok(())
-    })?;
+    }
     names.sort_unstable();
     let mut found = Vec::with_capacity(names.len());
     for name in names {

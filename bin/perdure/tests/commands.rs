@@ -114,6 +114,17 @@ fn make(path: &Path) {
 }
 
 #[test]
+fn help_names_the_files_that_create_makes() {
+    let place = Place::new();
+    let (help, _) = texts(&place.run(&["create", "--help"]));
+    assert_has(&help, &["HEAP.journal", "HEAP.sums"]);
+    place.expect(&["create", "a.heap"], 0, "made a.heap (no limit)\n");
+    for name in ["a.heap", "a.heap.journal", "a.heap.sums"] {
+        assert!(place.path(name).exists(), "{name}");
+    }
+}
+
+#[test]
 fn create_makes_a_heap_and_never_overwrites() {
     let place = Place::new();
     place.expect(&["create", "a.heap"], 0, "made a.heap (no limit)\n");
@@ -456,6 +467,58 @@ fn little_address_space_is_enough() {
     let output = under(40_000);
     assert_eq!(output.status.code(), Some(3));
     assert_has(&texts(&output).1, &["address space", "ulimit -v"]);
+}
+
+/// `[1]` of the table `at`: a new array.
+fn nest(heap: &mut Heap, at: Table) -> Table {
+    let inner = heap.table_new().expect("room");
+    set(heap, at, b"1", Cell::Table(inner));
+    inner
+}
+
+#[test]
+fn arrays_may_lie_as_deep_in_arrays_as_they_like() {
+    const DEPTH: usize = 300;
+    let place = Place::new();
+    let path = place.path("a.heap");
+    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
+    let globals = heap.root("awk.globals").expect("room");
+    let top = heap.table_new().expect("room");
+    set(&mut heap, globals, b"deep", Cell::Table(top));
+    let mut innermost = top;
+    for _ in 1..DEPTH {
+        innermost = nest(&mut heap, innermost);
+    }
+    set(&mut heap, innermost, b"k", Cell::Num(7.0));
+    set(&mut heap, top, b"last", Cell::Num(8.0));
+    heap.commit(Durability::Durable).expect("committed");
+    heap.close(Durability::Durable).expect("closed");
+    let name = format!("deep{}[\"k\"]", "[\"1\"]".repeat(DEPTH - 1));
+    let all = format!("{name} = 7\ndeep[\"last\"] = 8\n");
+    place.expect(&["dump", "a.heap"], 0, &all);
+    place.expect(&["get", "a.heap", &name], 0, "7\n");
+    assert_eq!(place.run(&["check", "a.heap"]).status.code(), Some(0));
+    assert_eq!(place.run(&["vars", "a.heap"]).status.code(), Some(0));
+}
+
+#[test]
+fn an_array_that_contains_itself_is_named() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
+    let globals = heap.root("awk.globals").expect("room");
+    let top = heap.table_new().expect("room");
+    set(&mut heap, globals, b"a", Cell::Table(top));
+    let inner = nest(&mut heap, top);
+    set(&mut heap, inner, b"up", Cell::Table(top));
+    set(&mut heap, inner, b"k", Cell::Num(7.0));
+    heap.commit(Durability::Durable).expect("committed");
+    heap.close(Durability::Durable).expect("closed");
+    place.expect(
+        &["dump", "a.heap"],
+        1,
+        "# damaged: a[\"1\"][\"up\"]: an array that contains itself\na[\"1\"][\"k\"] = 7\n",
+    );
 }
 
 #[test]

@@ -28,10 +28,25 @@ mod program;
 use args::{Args, Dump, HELP, LintWish};
 use exit::Exit;
 
+#[global_allocator]
+static MEMORY: heap::Memory = heap::Memory::new(out_of_memory);
+
 /// A line for the user. Standard error may be closed or full: then there is nobody to tell, and the exit status must do.
 fn tell(message: &impl std::fmt::Display) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "pmawk: {message}");
+}
+
+/// The end when the system refuses memory: a fatal error, but one that no part of the run can be told of any more. What was
+/// printed and not yet written is lost with the rest.
+#[allow(clippy::exit)] // an allocator may not unwind
+fn out_of_memory(bytes: usize) -> ! {
+    use std::io::Write;
+    let _ = writeln!(
+        std::io::stderr(), // without a buffer, so that nothing here allocates
+        "pmawk: out of memory: {bytes} bytes were refused; nothing since the last commit is kept"
+    );
+    std::process::exit(Exit::Fatal as i32)
 }
 
 fn main() -> ExitCode {
@@ -253,6 +268,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         },
         sandbox: args.sandbox,
         libraries,
+        ..language.reading
     };
     language.wish.marked = args.profile.is_some() || args.trace || args.debug.is_some();
     let numbers = Numbers::of_locale(&locale("LC_NUMERIC"));

@@ -54,4 +54,12 @@ pub struct Options {
     pub sandbox: bool,
     /// Libraries loaded from outside the program (`-l`).
     pub libraries: Vec<Library>,
+    /// Where the reader gets a larger stack for programs that nest more than 100 levels; without one they may nest 200.
+    pub lend_stack: Option<LendStack>,
 }
+
+/// Calls a function once, where it has so many bytes of stack, and comes back after it.
+///
+/// # Errors
+/// Why there is no such stack; the function was not called.
+pub type LendStack = fn(stack_bytes: usize, &mut (dyn FnMut() + Send)) -> Result<(), String>;

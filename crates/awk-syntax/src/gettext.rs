@@ -24,20 +24,15 @@ pub fn template(
     world: &mut dyn World,
 ) -> (Result<String, Sources>, Diagnostics) {
     let mut diagnostics = Diagnostics::new(options.lints);
-    let mut tree = Program::default();
-    if !sources.is_empty() {
-        let last = (sources.len() - 1) as u32;
-        let mut names = Names::default();
-        tree = parse(
-            &mut sources,
-            0,
-            last,
-            &mut names,
-            options,
-            world,
-            &mut diagnostics,
-        );
-    }
+    let mut names = Names::default();
+    let tree = parse(
+        &mut sources,
+        0,
+        &mut names,
+        options,
+        world,
+        &mut diagnostics,
+    );
     if diagnostics.has_errors() {
         return (Err(sources), diagnostics);
     }

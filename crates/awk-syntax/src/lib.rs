@@ -18,7 +18,7 @@ pub mod span;
 pub mod world;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Lint, Lints, Severity};
-pub use dialect::{Dialect, Options};
+pub use dialect::{Dialect, LendStack, Options};
 pub use resolve::{Kind, Place, Resolved, load};
 pub use span::{Sources, Span};
 pub use world::{Included, NoWorld, World};

@@ -3,7 +3,7 @@
 //! Invariant: two `Symbol`s of one `Names` are equal exactly if their texts are.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -12,8 +12,8 @@ pub struct Symbol(pub u32);
 /// The table of names of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    texts: Vec<Rc<str>>,
-    numbers: HashMap<Rc<str>, Symbol>,
+    texts: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, Symbol>,
 }
 
 impl Names {
@@ -22,7 +22,7 @@ impl Names {
         if let Some(&symbol) = self.numbers.get(text) {
             return symbol;
         }
-        let text: Rc<str> = text.into();
+        let text: Arc<str> = text.into();
         let symbol = Symbol(self.texts.len() as u32);
         self.texts.push(text.clone());
         self.numbers.insert(text, symbol);

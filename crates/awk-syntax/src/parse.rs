@@ -25,11 +25,28 @@ mod expressions;
 mod primary;
 mod statements;
 
-/// Most units of nesting: what leads back to a whole expression or
-/// a statement costs `NEST_COST`, a prefix operator or one link of a chain 1.
-/// Measured against a stack of 2 MiB (a Rust test thread) in an unoptimised build, 2026-11.
-pub const DEPTH_MAX: usize = 1000;
+/// Most levels of expressions in expressions, or of blocks in blocks.
+const LEVELS_MAX: usize = 1000;
+/// What a level costs in units: a whole expression inside of another one; a statement in another one and its braces; a
+/// prefix operator or one link of a chain costs 1.
 const NEST_COST: usize = 5;
+const STATEMENT_COST: usize = 3;
+const BLOCK_COST: usize = 2;
+
+/// Most units of nesting, with some for what stands around the innermost levels.
+///
+/// The walks over the tree (resolving, compiling, laying out, forgetting) get by with 1.1 KB of stack for what costs 5, the
+/// parser takes 6 KB, measured in an unoptimised build (2026-11): 8 MiB, what a program usually has, are more than
+/// enough for the walks; see `Parser::nested` for the parser.
+pub const DEPTH_MAX: usize = LEVELS_MAX * NEST_COST + 100;
+
+/// The same for a parser that has no stack of its own.
+const DEPTH_WITHOUT_MAX: usize = 1000;
+
+/// Nesting from which on the parser wants a stack of its own. Written programs do not come near, generated ones do.
+const OWN_STACK_FROM: usize = 500;
+/// Four times what was measured; address space, of which only what is used becomes memory.
+const OWN_STACK_BYTES: usize = 32 << 20;
 
 /// An error that is already noted.
 #[derive(Debug)]
@@ -40,20 +57,19 @@ type Parse<T> = Result<T, Fault>;
 /// Most files that are open at once because one includes the other.
 const INCLUDES_OPEN_MAX: usize = 1000;
 
-/// Reads the sources `first..=last` as one program. Errors and warnings go to `diagnostics`; what could be read is given
+/// Reads the sources from number `first` on as one program. Errors and warnings go to `diagnostics`; what could be read is given
 /// back even then. Names are interned in `names`, so that functions read later share their numbers; `@include` adds to
 /// `sources`.
 pub fn parse(
     sources: &mut Sources,
     first: u32,
-    last: u32,
     names: &mut Names,
     options: &Options,
     world: &mut dyn World,
     diagnostics: &mut Diagnostics,
 ) -> Program {
     let mut program = Program::default();
-    for source in first..=last {
+    for source in first..sources.len() as u32 {
         let mut open = vec![Position {
             source,
             at: 0,
@@ -135,7 +151,6 @@ fn dump_source(sources: &Sources, source: u32, dialect: Dialect, out: &mut Strin
     let program = parse(
         &mut alone,
         0,
-        0,
         &mut names,
         &options,
         &mut NoWorld,
@@ -208,6 +223,8 @@ struct Parser<'a> {
     names: &'a mut Names,
     diagnostics: &'a mut Diagnostics,
     depth: usize,
+    /// What would be missing from here on is missing because nothing more is read.
+    gave_up: bool,
     /// Inside an unparenthesised `print` list: `>` redirects.
     no_gt: bool,
     /// Where a `(a, b)` list may stand alone: directly after `print`.
@@ -254,6 +271,7 @@ impl<'a> Parser<'a> {
             names,
             diagnostics,
             depth: 0,
+            gave_up: false,
             no_gt: false,
             tuple_at: None,
             loops: 0,
@@ -329,7 +347,7 @@ impl Parser<'_> {
     }
 
     fn fail<T>(&mut self, expected: &str) -> Parse<T> {
-        if self.token != Token::Bad {
+        if self.token != Token::Bad && !self.gave_up {
             let found = self.token.describe(self.names);
             self.diagnostics.error(
                 self.span,
@@ -360,27 +378,64 @@ impl Parser<'_> {
         }
     }
 
-    fn nested<T>(&mut self, cost: usize, parse: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+    /// Reads something that is `cost` units deeper.
+    ///
+    /// From `OWN_STACK_FROM` units on this goes on with a stack of its own, if there is one: a level of parentheses goes
+    /// through a dozen functions, which is more than the rest of loading needs for the tree.
+    fn nested<T: Send>(&mut self, cost: usize, parse: fn(&mut Self) -> Parse<T>) -> Parse<T> {
         let before = self.depth;
         self.depth += cost;
-        let result = if self.depth > DEPTH_MAX {
-            self.diagnostics.error(
-                self.span,
-                format!(
-                    "nested too deeply: more than {} levels",
-                    DEPTH_MAX / NEST_COST
-                ),
-            );
-            // Everything after would only repeat it.
-            while self.token != Token::Eof {
-                self.bump();
-            }
-            Err(Fault)
+        let result = if self.depth > self.depth_max() {
+            self.too_deep("")
+        } else if before < OWN_STACK_FROM && self.depth >= OWN_STACK_FROM {
+            self.on_own_stack(parse)
         } else {
             parse(self)
         };
         self.depth = before;
         result
+    }
+
+    fn depth_max(&self) -> usize {
+        match self.options.lend_stack {
+            Some(_) => DEPTH_MAX,
+            None => DEPTH_WITHOUT_MAX,
+        }
+    }
+
+    fn on_own_stack<T: Send>(&mut self, parse: fn(&mut Self) -> Parse<T>) -> Parse<T> {
+        let Some(lend) = self.options.lend_stack else {
+            return parse(self);
+        };
+        let mut result = None;
+        let parser = &mut *self;
+        let lent = lend(OWN_STACK_BYTES, &mut || result = Some(parse(parser)));
+        match (lent, result) {
+            (Ok(()), Some(result)) => result,
+            (Ok(()), None) => self.too_deep(": no stack was given"),
+            (Err(why), _) => {
+                self.too_deep(&format!(": no stack of {OWN_STACK_BYTES} bytes: {why}"))
+            }
+        }
+    }
+
+    fn too_deep<T>(&mut self, why: &str) -> Parse<T> {
+        let levels = match self.options.lend_stack {
+            Some(_) if why.is_empty() => LEVELS_MAX,
+            Some(_) => OWN_STACK_FROM / NEST_COST,
+            None => DEPTH_WITHOUT_MAX / NEST_COST,
+        };
+        self.give_up(format!("nested too deeply: more than {levels} levels{why}"))
+    }
+
+    /// An error after which nothing is read: everything would only repeat it.
+    fn give_up<T>(&mut self, message: String) -> Parse<T> {
+        self.diagnostics.error(self.span, message);
+        while self.token != Token::Eof {
+            self.bump();
+        }
+        self.gave_up = true;
+        Err(Fault)
     }
 
     // ---- items ----

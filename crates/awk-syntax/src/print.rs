@@ -63,19 +63,14 @@ pub fn pretty(
 ) -> (Result<String, Sources>, Diagnostics) {
     let mut diagnostics = Diagnostics::new(options.lints);
     let mut names = Names::default();
-    let mut tree = Program::default();
-    if !sources.is_empty() {
-        let last = (sources.len() - 1) as u32;
-        tree = parse(
-            &mut sources,
-            0,
-            last,
-            &mut names,
-            options,
-            world,
-            &mut diagnostics,
-        );
-    }
+    let mut tree = parse(
+        &mut sources,
+        0,
+        &mut names,
+        options,
+        world,
+        &mut diagnostics,
+    );
     if diagnostics.has_errors() {
         return (Err(sources), diagnostics);
     }

@@ -221,19 +221,14 @@ pub fn load(
 ) -> (Result<Resolved, Sources>, Diagnostics) {
     let mut diagnostics = Diagnostics::new(options.lints);
     let mut names = Names::default();
-    let mut program = Program::default();
-    if !sources.is_empty() {
-        let last = (sources.len() - 1) as u32;
-        program = parse(
-            &mut sources,
-            0,
-            last,
-            &mut names,
-            options,
-            world,
-            &mut diagnostics,
-        );
-    }
+    let program = parse(
+        &mut sources,
+        0,
+        &mut names,
+        options,
+        world,
+        &mut diagnostics,
+    );
     if diagnostics.is_linting() {
         lint::sources(&sources, &program, &mut diagnostics);
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use awk_syntax::{Dialect, Lints, Options, Sources, gettext, parse, print};
-use common::{Stored, read_all};
+use common::{Stored, read_all, roomy};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -145,7 +145,7 @@ fn try_everything(text: &str, again: bool) {
                 old: true,
                 ..Lints::ALL
             },
-            ..Options::default()
+            ..roomy()
         };
         let mut stored = world();
         stored
@@ -222,11 +222,7 @@ fn endless_includes_end() {
             })
         }
     }
-    let (resolved, messages) = read_all(
-        &[("p", "@include \"more\"\n")],
-        &Options::default(),
-        &mut Endless(0),
-    );
+    let (resolved, messages) = read_all(&[("p", "@include \"more\"\n")], &roomy(), &mut Endless(0));
     assert!(resolved.is_none());
     assert!(
         messages.contains("more than 1000 files include each other"),
@@ -236,28 +232,42 @@ fn endless_includes_end() {
 
 #[test]
 fn the_deepest_programs_that_are_read_go_through_every_walk() {
-    // A test thread has 2 MiB of stack, a quarter of what programs usually have.
+    // A test thread has 2 MiB of stack; programs usually have 8.
+    let thread = std::thread::Builder::new().stack_size(8 << 20);
+    let walks = thread.spawn(deepest_programs).expect("a thread");
+    walks.join().expect("no panic");
+}
+
+fn deepest_programs() {
     for (open, close, most) in [
-        ("(", ")", 250),
-        ("! ", "", 1200),
-        ("$", "", 1200),
-        ("a[1][", "]", 250),
-        ("@f(", ")", 250),
-        ("x = ", "", 250),
-        ("x ? ", " : y", 250),
-        ("2 ^ ", "", 1200),
-        ("if (x) ", "", 250),
-        ("switch (x) { case 1: ", " }", 250),
-        ("while (x) { ", " }", 250),
+        ("(", ")", 1100),
+        ("! ", "", 5200),
+        ("$", "", 5200),
+        ("a[1][", "]", 1100),
+        ("@f(", ")", 1100),
+        ("x = ", "", 1100),
+        ("x ? ", " : y", 1100),
+        ("2 ^ ", "", 5200),
+        ("if (x) ", "", 1800),
+        ("switch (x) { case 1: ", " }", 1800),
+        ("while (x) { ", " }", 1100),
     ] {
-        // From the border of what is refused downwards, the first that is read is the deepest.
-        let deepest = (1..=most).rev().find(|count| {
-            let text = format!("{{ {}x{} }}", open.repeat(*count), close.repeat(*count));
-            read_all(&[("p", &text)], &Options::default(), &mut Stored::default())
+        // The deepest that is read, by bisection.
+        let is_read = |count: usize| {
+            let text = format!("{{ {}x{} }}", open.repeat(count), close.repeat(count));
+            read_all(&[("p", &text)], &roomy(), &mut Stored::default())
                 .0
                 .is_some()
-        });
-        let count = deepest.expect("a depth that is read");
+        };
+        let (mut count, mut refused) = (1usize, most + 1);
+        while count + 1 < refused {
+            let middle = count.midpoint(refused);
+            if is_read(middle) {
+                count = middle;
+            } else {
+                refused = middle;
+            }
+        }
         assert!(count > 20 && count < most, "{open}: {count}");
         // Braces and parentheses that printing adds may lead over the border.
         try_everything(

@@ -26,7 +26,6 @@ fn read(text: &str) -> Option<Read> {
     let program = parse(
         &mut sources,
         number,
-        number,
         &mut names,
         &Options::default(),
         &mut NoWorld,

@@ -2,8 +2,8 @@
 
 mod common;
 
-use awk_syntax::{Kind, Options};
-use common::{Stored, read, read_with};
+use awk_syntax::{Kind, Options, Resolved};
+use common::{Stored, read, read_with, roomy};
 
 /// Two programs that must read alike once their parentheses are gone.
 fn same(left: &str, right: &str) {
@@ -205,6 +205,82 @@ fn several_errors_are_reported_in_one_run() {
     let message =
         read("BEGIN { x = ;\n y = 2 +;\n z = 3\n if (1) w = ) ; }\nEND { * }\n").unwrap_err();
     assert_eq!(message.lines().count(), 4, "{message}");
+}
+
+fn read_roomy(text: &str) -> Result<Resolved, String> {
+    read_with(text, &roomy(), &mut Stored::default())
+}
+
+#[test]
+fn a_thousand_levels_are_read() {
+    for (open, close) in [
+        ("(", ")"),
+        ("!", ""),
+        ("- ", ""),
+        ("$", ""),
+        ("a[", "]"),
+        ("b[1][", "]"),
+        ("f(", ")"),
+        ("substr(", ", 1)"),
+        ("x=", ""),
+        ("x+=", ""),
+        ("2^", ""),
+        ("(1 ", ")"),
+        ("1 && (1 < ", ")"),
+        ("1 ? ", " : 2"),
+        ("x ~ ", ""),
+    ] {
+        let text = format!(
+            "function f(p) {{ return p }}\nBEGIN {{ y = {}x{} }}",
+            open.repeat(1000),
+            close.repeat(1000)
+        );
+        assert_eq!(read_roomy(&text).err(), None, "{open}");
+    }
+    for (open, close) in [
+        ("{", "}"),
+        ("if (1) ", ""),
+        ("if (1) {", "}"),
+        ("while (1) {", "}"),
+        ("for (;;) {", "}"),
+        ("do ", "; while (0)"),
+        ("do {", "} while (0)"),
+        ("for (i in a) {", "}"),
+    ] {
+        let text = format!(
+            "BEGIN {{ {}x = 1{} }}",
+            open.repeat(1000),
+            close.repeat(1000)
+        );
+        assert_eq!(read_roomy(&text).err(), None, "{open}");
+    }
+}
+
+#[test]
+fn nesting_that_is_too_deep_is_told_once() {
+    let text = format!("BEGIN {{ x = {}", "(".repeat(5000));
+    for (message, levels) in [
+        (read_roomy(&text).unwrap_err(), "more than 1000 levels"),
+        (read(&text).unwrap_err(), "more than 200 levels"),
+    ] {
+        assert!(message.contains(levels), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn a_stack_that_is_not_to_be_had_is_told() {
+    let options = Options {
+        lend_stack: Some(|_, _| Err("no memory".to_string())),
+        ..Options::default()
+    };
+    let text = format!("BEGIN {{ x = {}1{} }}", "(".repeat(150), ")".repeat(150));
+    let message = read_with(&text, &options, &mut Stored::default()).unwrap_err();
+    assert!(
+        message.contains("more than 100 levels: no stack of"),
+        "{message}"
+    );
+    assert!(message.contains("no memory"), "{message}");
 }
 
 #[test]

@@ -355,6 +355,8 @@ pub enum Op {
     Index, ToLower, ToUpper,
     Match(Re),
     Split { array: Arr, sep: Sep },
+    /// whether the value on top, which is the target of the `Sub` that comes next, is a regular expression: so is the result
+    NoteTarget,
     /// text: replacement, then target; leaves the count, and the new text as a value if there is any
     Sub { re: Re, global: bool },
     Sprintf(u32), SprintfConst { format: u32, args: u32 },

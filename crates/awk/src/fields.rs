@@ -280,7 +280,8 @@ fn with_case(regex: &Regex, ignore_case: bool) -> &Regex {
 }
 
 /// Gives what `regex` matches: an empty match counts unless it touches the field before. The text before the place
-/// reached is not seen, so that `^` matches at each: gawk has it so.
+/// reached is not seen, so that `^` matches at each. After an empty match at that place the next search begins one character
+/// on, after another one where it lies: `\B` finds all its places. All this is as gawk has it.
 fn split_by_pattern(
     cs: Charset,
     regex: &Regex,
@@ -300,13 +301,14 @@ fn split_by_pattern(
             out.push((start as u32, end as u32));
             left -= 1;
         }
-        state.adjacent = start < end;
+        if start == end && end == rec.len() {
+            state.done = true;
+            return;
+        }
+        let steps = end == state.at;
+        state.adjacent = !steps;
         state.at = end;
-        if start == end {
-            if end == rec.len() {
-                state.done = true;
-                return;
-            }
+        if steps {
             state.at += text::next_char(cs, &rec[end..]).1;
         }
     }

@@ -22,7 +22,7 @@ use crate::regex::{self, Syntax};
 use crate::settings::{Notation, Settings};
 use crate::store::Store;
 use crate::streams::Streams;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, lend_stack};
 use crate::text::Charset;
 use crate::value::Value;
 use crate::vm::{Input, NamedVariable, Phase, Resume, Vm};
@@ -54,7 +54,10 @@ impl Language {
     pub fn new(charset: Charset) -> Language {
         Language {
             charset,
-            reading: awk_syntax::Options::default(),
+            reading: awk_syntax::Options {
+                lend_stack: Some(lend_stack),
+                ..awk_syntax::Options::default()
+            },
             syntax: Syntax::Gawk,
             include_path: Vec::new(),
             wish: Wish::default(),

@@ -262,7 +262,17 @@ fn scan_from<O: Origin>(s: &[u8]) -> Option<(f64, usize)> {
         } else {
             whole * power
         };
-        if negative { -magnitude } else { magnitude }
+        match negative {
+            // A hexadecimal number is no number here: not even a negative zero (gawk).
+            true if at == digits_from + 1
+                && s[digits_from] == b'0'
+                && matches!(s.get(at), Some(b'x' | b'X')) =>
+            {
+                0.0
+            }
+            true => -magnitude,
+            false => magnitude,
+        }
     } else {
         parse_slowly::<O>(&s[start..at])
     };

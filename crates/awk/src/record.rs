@@ -66,7 +66,7 @@ pub struct Record {
     stale: bool,
     whole: Whole,
     values: Vec<Value>,
-    /// What NF was assigned, if no number: it reads as that until it changes (gawk). Only while `edited`.
+    /// What NF was assigned, if no whole number: it reads as that until it changes (gawk). Only while `edited`.
     count_as: Option<Value>,
     /// What is known of the characters of one field, or of `$0`, that is a range of text, and which it is.
     measure: Measure,
@@ -319,6 +319,15 @@ impl Record {
         self.spans.len()
     }
 
+    /// NF as a number.
+    #[inline]
+    pub fn count_number(&mut self) -> f64 {
+        match &self.count_as {
+            Some(value) if self.edited => value.to_num(),
+            _ => self.count() as f64,
+        }
+    }
+
     /// NF as a value.
     pub fn count_value(&mut self) -> Value {
         match &self.count_as {
@@ -372,7 +381,7 @@ impl Record {
 
     /// Assigns NF.
     pub fn set_count(&mut self, value: Value) -> Step<()> {
-        let n = value.to_num();
+        let n = value.to_num().trunc();
         if n.is_nan() || n < 0.0 {
             return Err(Fatal::new("NF set to a negative value"));
         }
@@ -383,7 +392,7 @@ impl Record {
         }
         self.edit();
         self.values.resize(n as usize, Value::missing());
-        self.count_as = (!matches!(value, Value::Num(_))).then_some(value);
+        self.count_as = (!matches!(value, Value::Num(given) if given == n)).then_some(value);
         self.stale = true;
         Ok(())
     }

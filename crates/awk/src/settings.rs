@@ -190,6 +190,12 @@ impl Settings {
         }
     }
 
+    /// How numbers become text: by OFMT where `print` writes them, else by CONVFMT.
+    #[inline]
+    pub fn number_format(&self, out: bool) -> &Format {
+        if out { &self.ofmt } else { &self.convfmt }
+    }
+
     /// The text of a value by CONVFMT.
     pub fn text_of(&self, value: &Value) -> Vec<u8> {
         let mut out = Vec::new();
@@ -215,8 +221,9 @@ impl Settings {
     /// A malformed regular expression in FS or RS.
     pub fn set(&mut self, s: Special, value: Value) -> Step<()> {
         match s {
-            Special::NR => self.nr = value.to_num(),
-            Special::FNR => self.fnr = value.to_num(),
+            // They count records: a fraction is lost (gawk).
+            Special::NR => self.nr = value.to_num().trunc(),
+            Special::FNR => self.fnr = value.to_num().trunc(),
             Special::RSTART => self.rstart = value.to_num(),
             Special::RLENGTH => self.rlength = value.to_num(),
             Special::ARGIND => self.argind = value.to_num(),
@@ -253,10 +260,9 @@ impl Settings {
                 if ignore_case != self.ignore_case {
                     self.ignore_case = ignore_case;
                     self.fs = self.fs_from(&self.values[Special::FS as usize])?;
-                    match self.cut_by {
-                        "FPAT" => self.splitter = self.fpat()?,
-                        "FS" => self.splitter = self.fs.clone(),
-                        _ => {}
+                    // For FPAT it counts from the next assignment of FPAT, as with gawk.
+                    if self.cut_by == "FS" {
+                        self.splitter = self.fs.clone();
                     }
                     self.set_separator(&self.values[Special::RS as usize].clone())?;
                 }
@@ -303,7 +309,9 @@ impl Settings {
 
     fn fs_from(&self, value: &Value) -> Step<Rc<Splitter>> {
         let text = &self.text_of(value);
-        if let Value::Regex(_) = value {
+        if let Value::Regex(_) = value
+            && !text.is_empty()
+        {
             // Strongly typed: one character has no meaning of its own.
             let regex = self.typed("FS", text)?;
             let ignore_case = self.ignore_case;

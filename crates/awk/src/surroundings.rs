@@ -15,6 +15,22 @@ use crate::store::{FUNCTIONS, GLOBALS, stored_function};
 /// A file's identity: device and inode.
 type Identity = (u64, u64);
 
+/// Lends the reader of programs the stack of a thread.
+pub(crate) fn lend_stack(
+    stack_bytes: usize,
+    work: &mut (dyn FnMut() + Send),
+) -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(stack_bytes);
+        let handle = thread
+            .spawn_scoped(scope, work)
+            .map_err(|error| system_reason(&error))?;
+        handle
+            .join()
+            .map_err(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// See the top of the file.
 pub(crate) struct Surroundings<'h> {
     heap: &'h Heap,

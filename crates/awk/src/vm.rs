@@ -44,6 +44,7 @@ mod symbols;
 mod timing;
 mod transaction;
 mod variables;
+mod warnings;
 
 pub use resume::{POSITIONS, Resume};
 
@@ -176,6 +177,8 @@ pub struct Vm<'p> {
     pub exit_code: i32,
     regexes: std::collections::HashMap<Vec<u8>, Rc<Regex>>,
     regex_recent: Option<(Vec<u8>, Rc<Regex>)>,
+    /// See [`Op::NoteTarget`].
+    target_is_regex: bool,
     formats: std::collections::HashMap<Vec<u8>, Rc<Format>>,
     zone: Option<(Option<Vec<u8>>, Zone)>,
     translations: timing::Translations,
@@ -255,6 +258,7 @@ impl<'p> Vm<'p> {
             exit_code: 0,
             regexes: Default::default(),
             regex_recent: None,
+            target_is_regex: false,
             formats: Default::default(),
             zone: None,
             translations: Default::default(),
@@ -576,44 +580,21 @@ impl<'p> Vm<'p> {
                 }
                 Op::AppendVal { out } => {
                     let v = self.pop_val();
-                    v.append_to(
-                        if out {
-                            &self.settings.ofmt
-                        } else {
-                            &self.settings.convfmt
-                        },
-                        &mut self.text,
-                    );
+                    v.append_to(self.settings.number_format(out), &mut self.text);
                 }
                 Op::AppendNum { out } => {
                     let n = self.pop_num();
-                    number_to_text(
-                        n,
-                        if out {
-                            &self.settings.ofmt
-                        } else {
-                            &self.settings.convfmt
-                        },
-                        &mut self.text,
-                    );
+                    number_to_text(n, self.settings.number_format(out), &mut self.text);
                 }
                 Op::AppendGlobal { n, out } => {
-                    let format = if out {
-                        &self.settings.ofmt
-                    } else {
-                        &self.settings.convfmt
-                    };
+                    let format = self.settings.number_format(out);
                     match &self.globals[n as usize] {
                         Value::Uninit => drop(self.touch_global(n)?),
                         v => v.append_to(format, &mut self.text),
                     }
                 }
                 Op::AppendLocal { n, out } => {
-                    let format = if out {
-                        &self.settings.ofmt
-                    } else {
-                        &self.settings.convfmt
-                    };
+                    let format = self.settings.number_format(out);
                     match &self.vals[self.base + n as usize] {
                         Value::Array(_) => return Err(self.array_as_scalar(n)),
                         Value::Uninit | Value::Link(_) => drop(self.touch_local(n)?),
@@ -622,14 +603,7 @@ impl<'p> Vm<'p> {
                 }
                 Op::AppendSpecial { s, out } => {
                     let v = self.special(s);
-                    v.append_to(
-                        if out {
-                            &self.settings.ofmt
-                        } else {
-                            &self.settings.convfmt
-                        },
-                        &mut self.text,
-                    );
+                    v.append_to(self.settings.number_format(out), &mut self.text);
                 }
                 Op::AppendField { n, out } => self.append_field(n as usize, out),
                 Op::AppendFieldDyn { out } => {
@@ -935,6 +909,10 @@ impl<'p> Vm<'p> {
                 Op::JumpCompareGlobal { test, var, to, n } => {
                     let passes = match &self.globals[usize::from(var)] {
                         Value::Num(m) => test.passes_nums(*m, n),
+                        Value::Uninit => {
+                            let v = self.touch_global(u32::from(var))?;
+                            test.passes(self.compare_num(&v, n))
+                        }
                         v => test.passes(self.compare_num(v, n)),
                     };
                     if passes {
@@ -945,6 +923,10 @@ impl<'p> Vm<'p> {
                     let passes = match &self.vals[self.base + usize::from(var)] {
                         Value::Num(m) => test.passes_nums(*m, n),
                         Value::Array(_) => return Err(self.array_as_scalar(u32::from(var))),
+                        Value::Uninit | Value::Link(_) => {
+                            let v = self.touch_local(u32::from(var))?;
+                            test.passes(self.compare_num(&v, n))
+                        }
                         v => test.passes(self.compare_num(v, n)),
                     };
                     if passes {
@@ -1148,6 +1130,9 @@ impl<'p> Vm<'p> {
                 Op::ToUpper => self.change_case(text::to_upper),
                 Op::Match(re) => self.match_text(re)?,
                 Op::Split { array, sep } => self.split(array, sep)?,
+                Op::NoteTarget => {
+                    self.target_is_regex = matches!(self.vals.last(), Some(Value::Regex(_)));
+                }
                 Op::Sub { re, global } => self.substitute(re, global)?,
                 Op::Sprintf(args) => {
                     self.format_dynamic(args)?;

@@ -29,11 +29,11 @@ mod zones;
 pub use cell::{Cell, Slot};
 pub use check::{Problem, Report};
 pub use region::{
-    Access, CommitStats, Durability, Error, ErrorKind, Facts, Forked, Options, Result, Verify,
-    journal_path, sums_path,
+    Access, CommitStats, Durability, Error, ErrorKind, Facts, Forked, Memory, Options, Result,
+    Verify, journal_path, sums_path,
 };
 pub use table::Table;
-pub use walk::Element;
+pub use walk::{Element, Elements};
 
 use layout::{HEADER, HEAP_MAGIC, HEAP_VERSION, header};
 use region::{DATA_START, PAGE_BYTES, Region};

@@ -14,45 +14,85 @@ use region::PAGE_BYTES;
 /// A key and its value, or why they cannot be read.
 pub type Element<'a> = Result<(&'a [u8], Cell<'a>)>;
 
+/// Where a walk over a table's chunks is.
+struct Chunks {
+    table: Table,
+    last: u64,
+    next: u64,
+    /// No list is longer than the heap has room for.
+    left: u64,
+    done: bool,
+}
+
+/// Where a walk over a table's elements is, for walks that go through tables in tables without recursion, since their depth
+/// is the data's choice. See [`Heap::elements`].
+pub struct Elements {
+    chunks: Chunks,
+    /// The next entry of the chunk, and the end of those it has.
+    entry: u64,
+    end: u64,
+    /// The text of a key that is kept in its entry.
+    buffer: [u8; 16],
+}
+
 impl Heap {
+    fn chunks(&self, t: Table) -> Result<Chunks> {
+        Ok(Chunks {
+            table: t,
+            last: self.region.get(t.0 + at::LAST)?,
+            next: self.region.get(t.0 + at::FIRST)?,
+            left: self.region.end(),
+            done: false,
+        })
+    }
+
+    /// The next chunk and the entries used in it. An error where the list does not end; nothing comes after it.
+    fn next_chunk(&self, walk: &mut Chunks) -> Result<Option<(u64, u64)>> {
+        if std::mem::replace(&mut walk.done, true) {
+            return Ok(None);
+        }
+        if walk.next == 0 {
+            return if walk.last == 0 {
+                Ok(None)
+            } else {
+                Err(self.region.damaged(
+                    walk.table.0,
+                    "a table whose list of chunks does not reach its last",
+                ))
+            };
+        }
+        let chunk = self.inside(walk.next)?;
+        let capacity: u16 = self.region.get(chunk + chunk::CAPACITY)?;
+        let used: u16 = if chunk == walk.last {
+            self.region.get(walk.table.0 + at::LAST_USED)?
+        } else {
+            self.region.get(chunk + chunk::USED)?
+        };
+        let bytes = CHUNK_HEADER_BYTES + u64::from(capacity) * ENTRY_BYTES;
+        if used > capacity || bytes > CHUNK_BYTES[3] || bytes > walk.left {
+            return Err(self
+                .region
+                .damaged(chunk, "a chunk of a table that cannot be"));
+        }
+        walk.left -= bytes;
+        if chunk != walk.last {
+            walk.next = self.region.get(chunk + chunk::NEXT)?;
+            walk.done = false;
+        }
+        Ok(Some((chunk, u64::from(used))))
+    }
+
     /// Calls `visit` with each chunk and the entries used in it, in order. Ends with an error where the list does not.
     pub(crate) fn for_each_chunk(
         &self,
         t: Table,
         visit: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<()> {
-        let last: u64 = self.region.get(t.0 + at::LAST)?;
-        let mut chunk: u64 = self.region.get(t.0 + at::FIRST)?;
-        // No list is longer than the heap has room for.
-        let mut left = self.region.end();
-        while chunk != 0 {
-            chunk = self.inside(chunk)?;
-            let capacity: u16 = self.region.get(chunk + chunk::CAPACITY)?;
-            let used: u16 = if chunk == last {
-                self.region.get(t.0 + at::LAST_USED)?
-            } else {
-                self.region.get(chunk + chunk::USED)?
-            };
-            let bytes = CHUNK_HEADER_BYTES + u64::from(capacity) * ENTRY_BYTES;
-            if used > capacity || bytes > CHUNK_BYTES[3] || bytes > left {
-                return Err(self
-                    .region
-                    .damaged(chunk, "a chunk of a table that cannot be"));
-            }
-            left -= bytes;
-            visit(chunk, u64::from(used))?;
-            if chunk == last {
-                return Ok(());
-            }
-            chunk = self.region.get(chunk + chunk::NEXT)?;
+        let mut walk = self.chunks(t)?;
+        while let Some((chunk, used)) = self.next_chunk(&mut walk)? {
+            visit(chunk, used)?;
         }
-        if last == 0 {
-            Ok(())
-        } else {
-            Err(self
-                .region
-                .damaged(t.0, "a table whose list of chunks does not reach its last"))
-        }
+        Ok(())
     }
 
     /// Calls `visit` with the offset and key of each entry that is not a hole, in order of insertion.
@@ -143,51 +183,84 @@ impl Heap {
         })
     }
 
-    /// As [`Heap::for_each`], for a heap that may be damaged: an element that cannot be read is handed over as its error, and
-    /// the walk goes on behind it.
+    /// A walk over the elements in order of insertion, for [`Heap::next_element`]. The table must not change meanwhile.
     ///
     /// # Errors
-    /// When the list of elements itself is damaged, and those of `visit`.
-    pub fn for_each_readable(
-        &self,
-        t: Table,
-        visit: &mut dyn FnMut(Element<'_>) -> Result<()>,
-    ) -> Result<()> {
+    /// When this is no table.
+    pub fn elements(&self, t: Table) -> Result<Elements> {
         self.check_table(t)?;
-        self.for_each_entry(t, &mut |entry, words| {
-            let mut buffer = [0; 16];
-            let element = self.key_text(words, &mut buffer).and_then(|key| {
-                let cell = self.cell(Slot(entry + VALUE))?;
-                Ok((key, cell))
-            });
-            visit(element)
+        Ok(Elements {
+            chunks: self.chunks(t)?,
+            entry: 0,
+            end: 0,
+            buffer: [0; 16],
         })
+    }
+
+    /// The next element, or `None` at the end, for a heap that may be damaged: an element that cannot be read is given as its
+    /// error, and the walk goes on behind it.
+    ///
+    /// # Errors
+    /// When the list of elements itself is damaged: the walk ends there.
+    pub fn next_element<'a>(&'a self, walk: &'a mut Elements) -> Result<Option<Element<'a>>> {
+        loop {
+            while walk.entry == walk.end {
+                let Some((chunk, used)) = self.next_chunk(&mut walk.chunks)? else {
+                    return Ok(None);
+                };
+                walk.entry = chunk + CHUNK_HEADER_BYTES;
+                walk.end = walk.entry + used * ENTRY_BYTES;
+            }
+            let entry = walk.entry;
+            walk.entry += ENTRY_BYTES;
+            let words = match self.entry_words(entry) {
+                Ok(words) => words,
+                Err(error) => {
+                    walk.entry = walk.end;
+                    walk.chunks.done = true;
+                    return Err(error);
+                }
+            };
+            if words.tag() != KEY_HOLE {
+                let element = self.key_text(words, &mut walk.buffer).and_then(|key| {
+                    let cell = self.cell(Slot(entry + VALUE))?;
+                    Ok((key, cell))
+                });
+                return Ok(Some(element));
+            }
+        }
     }
 
     /// A copy of a table with everything in it.
     ///
     /// # Errors
-    /// When the heap is full or damaged, or tables are nested more than a thousand deep.
+    /// When the heap is full or damaged.
     pub fn table_copy(&mut self, from: Table) -> Result<Table> {
+        self.check_table(from)?;
         // More elements than the heap has room for: a table that contains itself.
         let mut left = self.region.end() / ENTRY_BYTES;
-        self.copy_nested(from, 0, &mut left)
-    }
-
-    fn copy_nested(&mut self, from: Table, depth: u32, left: &mut u64) -> Result<Table> {
-        if depth > 1000 {
-            return Err(self.region.damaged(from.0, "tables nested too deep"));
-        }
-        self.check_table(from)?;
         let to = self.table_new()?;
-        if let Err(error) = self.copy_into(from, to, depth, left) {
-            self.table_free(to)?; // a full heap must not keep what nothing refers to
-            return Err(error);
+        // By a list and not by recursion: depth is the data's choice. What waits is in `to` already, so that `to` is
+        // everything there is to be freed.
+        let mut waiting = vec![(from, to)];
+        while let Some((from, to_inner)) = waiting.pop() {
+            if let Err(error) = self.copy_outer(from, to_inner, &mut left, &mut waiting) {
+                self.table_free(to)?; // a full heap must not keep what nothing refers to
+                return Err(error);
+            }
         }
         Ok(to)
     }
 
-    fn copy_into(&mut self, from: Table, to: Table, depth: u32, left: &mut u64) -> Result<()> {
+    /// Copies what is in one table; tables in it become empty ones that wait for their content.
+    fn copy_outer(
+        &mut self,
+        from: Table,
+        to: Table,
+        left: &mut u64,
+        waiting: &mut Vec<(Table, Table)>,
+    ) -> Result<()> {
+        self.check_table(from)?;
         let mut entries = Vec::new();
         self.for_each_entry(from, &mut |entry, words| {
             entries.push((entry, words));
@@ -213,8 +286,9 @@ impl Heap {
                     )?;
                 }
                 Cell::Table(inner) => {
-                    let inner = self.copy_nested(inner, depth + 1, left)?;
-                    self.cell_set(target, Cell::Table(inner))?;
+                    let copy = self.table_new()?;
+                    self.cell_set(target, Cell::Table(copy))?;
+                    waiting.push((inner, copy));
                 }
                 Cell::Other(bytes) => {
                     let bytes = bytes.to_vec();

@@ -64,12 +64,14 @@ fn scribble(path: &Path, seed: u64) {
         if tables.len() > 20 {
             break;
         }
-        let _ = heap.for_each_readable(t, &mut |element| {
+        let Ok(mut elements) = heap.elements(t) else {
+            continue;
+        };
+        while let Ok(Some(element)) = heap.next_element(&mut elements) {
             if let Ok((_, Cell::Table(inner))) = element {
                 waiting.push(inner);
             }
-            Ok(())
-        });
+        }
     }
     if tables.is_empty() {
         return;
@@ -248,4 +250,28 @@ fn a_table_that_contains_itself_ends_every_walk() {
     assert!(!heap.check().expect("a report").is_clean());
     assert!(heap.table_copy(root).is_err());
     heap.table_clear(root).expect("cleared");
+}
+
+#[test]
+fn a_copy_goes_as_deep_as_the_tables_do() {
+    const DEPTH: usize = 20_000;
+    let mut heap = Heap::volatile().expect("memory");
+    let root = heap.root("r").expect("room");
+    let mut innermost = root;
+    for _ in 0..DEPTH {
+        let inner = heap.table_new().expect("room");
+        set(&mut heap, innermost, b"in", Cell::Table(inner)).expect("room");
+        innermost = inner;
+    }
+    set(&mut heap, innermost, b"k", Cell::Num(7.0)).expect("room");
+    let mut at = heap.table_copy(root).expect("room");
+    for _ in 0..DEPTH {
+        let slot = heap.find(at, b"in").expect("sound").expect("copied");
+        match heap.cell(slot).expect("sound") {
+            Cell::Table(inner) => at = inner,
+            other => panic!("{other:?}"),
+        }
+    }
+    let slot = heap.find(at, b"k").expect("sound").expect("copied");
+    assert_eq!(heap.cell(slot).expect("sound"), Cell::Num(7.0));
 }

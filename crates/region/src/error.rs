@@ -46,6 +46,8 @@ pub enum ErrorKind {
         limit_bytes: u64,
         wanted_bytes: u64,
     },
+    /// No room for more without a file: all address space that was reserved is in use.
+    MemoryFull { limit_bytes: u64, wanted_bytes: u64 },
     /// Others could have written this file, and trusting it was not asked for.
     Untrusted { path: String, why: String },
     /// A flush failed earlier: what reached the medium is unknown until the heap is opened again.
@@ -71,16 +73,6 @@ impl Error {
             path: path.into(),
             action,
             source,
-        }
-        .into()
-    }
-
-    #[cold]
-    pub(crate) fn full(path: String, limit_bytes: u64, wanted_bytes: u64) -> Error {
-        ErrorKind::Full {
-            path,
-            limit_bytes,
-            wanted_bytes,
         }
         .into()
     }
@@ -195,6 +187,14 @@ impl fmt::Display for Error {
                 f,
                 "heap \"{path}\": full: {wanted_bytes} more bytes do not fit below its limit of {limit_bytes} bytes; the heap is as of its \
                  last commit: delete from it, or start a larger one"
+            ),
+            K::MemoryFull {
+                limit_bytes,
+                wanted_bytes,
+            } => write!(
+                f,
+                "memory is full: {wanted_bytes} more bytes do not fit into the {limit_bytes} bytes that arrays in no heap file may \
+                 take; let the process have more address space (ulimit -v), or the program keep less"
             ),
             K::Untrusted { path, why } => write!(
                 f,

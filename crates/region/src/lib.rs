@@ -19,6 +19,7 @@ mod journal;
 pub mod layout;
 mod lock;
 mod map;
+mod memory;
 mod open;
 mod read;
 pub mod storage;
@@ -28,6 +29,7 @@ pub use commit::CommitStats;
 pub use error::{Error, ErrorKind};
 pub use fork::Forked;
 pub use layout::{DATA_START, LINE_BYTES, PAGE_BYTES};
+pub use memory::Memory;
 pub use open::{Access, Facts, Options, Verify, journal_path, sums_path};
 pub use storage::Storage;
 
@@ -109,20 +111,37 @@ impl Region {
     /// signal later.
     ///
     /// # Errors
-    /// [`ErrorKind::Full`] at the region's limit, [`ErrorKind::Io`] when the file system has no room.
+    /// [`ErrorKind::Full`] at the region's limit, [`ErrorKind::MemoryFull`] without a file, [`ErrorKind::Io`] when the file system has no room.
     pub fn extend(&mut self, bytes: u64) -> Result<u64> {
         let start = self.end;
         let new_end = bytes
             .checked_next_multiple_of(PAGE_BYTES)
             .and_then(|bytes| start.checked_add(bytes))
             .filter(|&end| end <= self.end_max)
-            .ok_or_else(|| Error::full(self.path_text(), self.end_max, bytes))?;
+            .ok_or_else(|| self.full(bytes))?;
         if let Some(backing) = &mut self.backing {
             backing.reserve_space(new_end)?;
         }
         self.map.prepare(start, new_end);
         self.end = new_end;
         Ok(start)
+    }
+
+    #[cold]
+    fn full(&self, wanted_bytes: u64) -> Error {
+        let limit_bytes = self.end_max;
+        match &self.backing {
+            Some(backing) => ErrorKind::Full {
+                path: backing.path_text(),
+                limit_bytes,
+                wanted_bytes,
+            },
+            None => ErrorKind::MemoryFull {
+                limit_bytes,
+                wanted_bytes,
+            },
+        }
+        .into()
     }
 
     /// The name to use in messages.

@@ -1,6 +1,6 @@
 //! Expressions, by precedence.
 
-use super::{DEPTH_MAX, NEST_COST, Parse, Parser};
+use super::{NEST_COST, Parse, Parser};
 use crate::ast::*;
 use crate::lex::Token;
 
@@ -141,8 +141,8 @@ impl Parser<'_> {
     /// One more level of a left-leaning chain; the caller resets `depth` at its end.
     pub(super) fn deepen(&mut self) -> Parse<()> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return self.nested(0, |_| Ok(()));
+        if self.depth > self.depth_max() {
+            return self.too_deep("");
         }
         Ok(())
     }

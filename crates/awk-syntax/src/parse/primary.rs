@@ -176,21 +176,15 @@ impl Parser<'_> {
         Ok(array)
     }
 
-    /// What follows `$`: binds tighter than everything, so `$i++` is `($i)++`, but `$++i` and `$-1` are what they look like.
+    /// What follows `$`. A variable stands alone, so that `$i++` is `($i)++` and `$i^2` is `($i)^2`. After a sign or `!` comes
+    /// all that a unary operator takes: `$+i++` is `$(+(i++))`. The field of a field takes its own `++`: `$$i++` is
+    /// `$($i++)`. gawk, mawk and original-awk agree.
     pub(super) fn field_number(&mut self) -> Parse<Expr> {
-        let start = self.span;
-        let make = match self.token {
-            Token::Minus => ExprKind::Minus,
-            Token::Plus => ExprKind::Plus,
-            Token::Not => ExprKind::Not,
-            _ => return self.primary(),
-        };
-        self.bump();
-        let operand = self.nested(1, Self::field_number)?;
-        Ok(Expr {
-            kind: make(Box::new(operand)),
-            span: start.to(self.last),
-        })
+        match self.token {
+            Token::Minus | Token::Plus | Token::Not => self.unary(),
+            Token::Dollar => self.postfix(false),
+            _ => self.primary(),
+        }
     }
 
     pub(super) fn getline_target(&mut self) -> Parse<Option<Box<Expr>>> {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::expressions::contains_tuple;
-use super::{Context, Fault, NEST_COST, Parse, Parser};
+use super::{BLOCK_COST, Context, Fault, NEST_COST, Parse, Parser, STATEMENT_COST};
 use crate::ast::*;
 use crate::diagnostic::Diagnostics;
 use crate::lex::Token;
@@ -33,7 +33,7 @@ impl Parser<'_> {
                 return Err(Fault);
             }
             let before = self.span;
-            match self.nested(NEST_COST, Self::statement) {
+            match self.nested(STATEMENT_COST, Self::statement) {
                 Ok(statement) => body.push(statement),
                 Err(Fault) => self.recover_statement(before),
             }
@@ -62,8 +62,8 @@ impl Parser<'_> {
                 self.bump();
                 Ok(Vec::new())
             }
-            Token::LBrace => self.nested(NEST_COST, Self::braces),
-            _ => Ok(vec![self.nested(NEST_COST, Self::statement)?]),
+            Token::LBrace => self.nested(BLOCK_COST, Self::braces),
+            _ => Ok(vec![self.nested(STATEMENT_COST, Self::statement)?]),
         }
     }
 
@@ -77,7 +77,7 @@ impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Parse<Stmt> {
         let start = self.span;
         let kind = match self.token {
-            Token::LBrace => StmtKind::Block(self.nested(NEST_COST, Self::braces)?),
+            Token::LBrace => StmtKind::Block(self.nested(BLOCK_COST, Self::braces)?),
             Token::If => self.if_chain()?,
             Token::While => {
                 self.bump();

@@ -175,7 +175,6 @@ impl Resolved {
         let program = parse(
             &mut self.sources,
             number,
-            number,
             &mut self.names,
             options,
             world,

@@ -74,6 +74,21 @@ pub fn read_with(text: &str, options: &Options, world: &mut dyn World) -> Result
     result.ok_or(messages)
 }
 
+/// As the interpreter reads: with a larger stack for what is nested deeply.
+pub fn roomy() -> Options {
+    Options {
+        lend_stack: Some(|bytes, work| {
+            std::thread::scope(|scope| {
+                let thread = std::thread::Builder::new().stack_size(bytes);
+                let handle = thread.spawn_scoped(scope, work).expect("a thread");
+                handle.join().expect("no panic");
+            });
+            Ok(())
+        }),
+        ..Options::default()
+    }
+}
+
 /// Reads one source of gawk's language with nothing around it.
 pub fn read(text: &str) -> Result<Resolved, String> {
     read_with(text, &Options::default(), &mut Stored::default())

@@ -296,15 +296,9 @@ impl<'a> Compiler<'a> {
         self.text(&args[0]);
         let sep = match args.get(2).map(|e| (&e.kind, e.span)) {
             None => Sep::Default,
-            Some((ExprKind::Str(text), span)) => match Splitter::compile(text, self.options) {
-                Ok(splitter) => self.splitter(splitter, Value::text(text, false)),
-                Err(error) => {
-                    self.diagnostics
-                        .error(span, format!("separator of `split`: {}", error.what));
-                    Sep::Default
-                }
-            },
-            Some((ExprKind::Regex(text) | ExprKind::TypedRegex(text), span)) => {
+            Some((ExprKind::Regex(text) | ExprKind::TypedRegex(text), span))
+                if !text.is_empty() =>
+            {
                 let re = self.regex(text, span);
                 match self.code.regexes.get(re as usize).cloned() {
                     Some(regex) => {
@@ -314,6 +308,18 @@ impl<'a> Compiler<'a> {
                     None => Sep::Default,
                 }
             }
+            // An empty one divides into characters, as "" does (gawk).
+            Some((
+                ExprKind::Str(text) | ExprKind::Regex(text) | ExprKind::TypedRegex(text),
+                span,
+            )) => match Splitter::compile(text, self.options) {
+                Ok(splitter) => self.splitter(splitter, Value::text(text, false)),
+                Err(error) => {
+                    self.diagnostics
+                        .error(span, format!("separator of `split`: {}", error.what));
+                    Sep::Default
+                }
+            },
             Some(_) => {
                 self.val(&args[2]);
                 Sep::Dynamic
@@ -379,6 +385,7 @@ impl<'a> Compiler<'a> {
                 let element = self.element(array, subs);
                 self.emit(Op::TextBegin);
                 self.peek(element);
+                self.emit(Op::NoteTarget);
                 self.emit(Op::AppendVal { out: false });
                 self.emit(Op::Sub { re, global });
                 self.emit_jump(|to| Op::JumpNone { to }, none);
@@ -400,10 +407,17 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::DropNumUnder);
             }
             _ if target.is_lvalue() => {
-                self.text(target);
+                let place = self.target(target);
+                if matches!(place, Target::Global(_) | Target::Local(_)) {
+                    self.emit(Op::TextBegin);
+                    self.val(target);
+                    self.emit(Op::NoteTarget);
+                    self.emit(Op::AppendVal { out: false });
+                } else {
+                    self.text(target);
+                }
                 self.emit(Op::Sub { re, global });
                 self.emit_jump(|to| Op::JumpNone { to }, none);
-                let place = self.target(target);
                 self.store(&place, false);
                 self.here(none);
             }
@@ -471,6 +485,13 @@ impl<'a> Compiler<'a> {
             // A variable in parentheses is an expression, whose value is used (gawk).
             ExprKind::Var(_)
                 if which == Builtin::Typeof && matches!(arg.kind, ExprKind::Group(_)) =>
+            {
+                self.val(arg);
+            }
+            ExprKind::Index { array, .. }
+                if which == Builtin::Typeof
+                    && matches!(arg.kind, ExprKind::Group(_))
+                    && self.is_symtab(array) =>
             {
                 self.val(arg);
             }

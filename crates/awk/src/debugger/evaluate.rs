@@ -28,7 +28,6 @@ impl Parsed {
         let mut tree = awk_syntax::parse::parse(
             &mut sources,
             0,
-            0,
             &mut names,
             &Options::default(),
             &mut NoWorld,

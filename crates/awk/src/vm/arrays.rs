@@ -158,7 +158,10 @@ impl Vm<'_> {
             return Err(self.array_as_scalar(n));
         }
         match self.vals[at] {
-            Value::Link(link) => self.touch_linked(link)?,
+            Value::Link(link) => {
+                self.touch_linked(link)?;
+                self.vals[at] = Value::Unassigned;
+            }
             _ => self.vals[at] = Value::Unassigned,
         }
         if self.settings.lint {
@@ -283,6 +286,9 @@ impl Vm<'_> {
             let array = self.array(Arr(n))?;
             return Ok(self.store.heap_of(array)?.table_len(array.table)? as f64);
         }
+        if matches!(self.globals[n as usize], Value::Uninit) {
+            self.touch_global(n)?;
+        }
         Ok(self.settings.length_of(&self.globals[n as usize]))
     }
 
@@ -389,11 +395,7 @@ impl Vm<'_> {
     }
 
     pub(super) fn append_cell(&mut self, array: ArrayRef, slot: Slot, out: bool) -> Result<()> {
-        let format = if out {
-            &self.settings.ofmt
-        } else {
-            &self.settings.convfmt
-        };
+        let format = self.settings.number_format(out);
         match self.store.heap_of(array)?.cell(slot)? {
             Cell::Num(n) => number_to_text(n, format, &mut self.text),
             Cell::Str { bytes, .. } => self.text.extend_from_slice(bytes),
@@ -414,6 +416,10 @@ impl Vm<'_> {
             Value::Array(array) => {
                 let array = *array;
                 Ok(self.store.heap_of(array)?.table_len(array.table)? as f64)
+            }
+            Value::Uninit => {
+                self.touch_local(n)?;
+                Ok(0.0)
             }
             v => Ok(self.settings.length_of(v)),
         }

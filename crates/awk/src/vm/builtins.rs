@@ -93,8 +93,8 @@ pub(super) fn replace_groups(
         let Some(Some((start, end))) = groups.first().copied() else {
             break;
         };
-        // An empty match directly behind a match is none.
-        if !(start == end && last_end == Some(start)) {
+        // An empty match directly behind a match is none, unless that one is only counted (gawk).
+        if nth.is_some() || !(start == end && last_end == Some(start)) {
             seen += 1;
             if nth.is_none_or(|n| n == seen) {
                 out.extend_from_slice(&target[copied..start]);
@@ -231,22 +231,31 @@ impl Vm<'_> {
         Ok(match value {
             Value::Link(link) => match self.linked_array(*link)? {
                 Some(array) => Value::Array(array),
-                None => match *link {
-                    Link::Global(n) => self.globals[n as usize].clone(),
-                    Link::Local(at) => {
-                        let next = self.vals[at as usize].clone();
-                        self.settled(&next)?
-                    }
-                    Link::Elem(at) => {
-                        let (array, key) = self.handed[at as usize].clone();
-                        match self.store.heap_of(array)?.find(array.table, &key)? {
-                            Some(slot) => self.store.get(array, slot)?,
-                            None => Value::Uninit,
-                        }
-                    }
+                // What a variable without a value was assigned since is its own: it was handed over by value.
+                None => match self.origin(*link)? {
+                    value @ (Value::Array(_) | Value::Unassigned) => value,
+                    _ => Value::Uninit,
                 },
             },
             value => value.clone(),
+        })
+    }
+
+    /// What is now in the variable that was handed over.
+    fn origin(&mut self, link: Link) -> Result<Value> {
+        Ok(match link {
+            Link::Global(n) => self.globals[n as usize].clone(),
+            Link::Local(at) => {
+                let next = self.vals[at as usize].clone();
+                self.settled(&next)?
+            }
+            Link::Elem(at) => {
+                let (array, key) = self.handed[at as usize].clone();
+                match self.store.heap_of(array)?.find(array.table, &key)? {
+                    Some(slot) => self.store.get(array, slot)?,
+                    None => Value::Uninit,
+                }
+            }
         })
     }
 
@@ -336,7 +345,8 @@ impl Vm<'_> {
     /// What an argument says about where to split: a string of one character has its own meaning.
     pub(super) fn splitter_argument(&mut self, value: &Value) -> Result<Rc<Splitter>> {
         let text = match value {
-            Value::Regex(text) => {
+            // An empty one divides into characters (gawk).
+            Value::Regex(text) if !text.is_empty() => {
                 let regex = self.compiled(text)?;
                 let ignore_case = self.settings.ignore_case;
                 return Ok(Rc::new(Splitter::from_regex_with(regex, ignore_case)));
@@ -393,9 +403,7 @@ impl Vm<'_> {
     fn patsplit(&mut self, args: &[Value]) -> Result<f64> {
         let subject = self.text_argument(args, 0);
         let splitter = match args.get(2) {
-            Some(value)
-                if !matches!(value, Value::Regex(_)) && self.settings.text_of(value).is_empty() =>
-            {
+            Some(value) if self.settings.text_of(value).is_empty() => {
                 return Err(Fatal::new("patsplit: the third argument must not be empty"));
             }
             Some(value) => Rc::new(Splitter::Pattern {
@@ -445,7 +453,7 @@ impl Vm<'_> {
                     continue;
                 }
                 let slot = self.store.heap_of(seps)?.entry_int(seps.table, at as i64)?;
-                let value = Value::text(&text[*start as usize..*end as usize], false);
+                let value = Value::input(&text[*start as usize..*end as usize]);
                 self.store.set(seps, slot, &value)?;
             }
         }

@@ -226,6 +226,12 @@ impl Vm<'_> {
         let (strings, split) = self.pop_two();
         let regex = self.regex(re)?;
         self.substitute_in(&regex, global, &strings[..split], &strings[split..]);
+        if std::mem::take(&mut self.target_is_regex) && self.nums.last() > Some(&0.0) {
+            let value = self.pop_val();
+            let text = self.settings.text_of(&value);
+            self.compiled(&text)?; // what is none is told here, as with gawk
+            self.vals.push(Value::Regex(Rc::new(text)));
+        }
         Ok(())
     }
 

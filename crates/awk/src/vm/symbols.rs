@@ -1,7 +1,7 @@
 //! Variables by name: SYMTAB, and PROCINFO as far as the machine looks into it.
 //!
-//! Invariant: only the names that the program (or the heap, for a program that mentions SYMTAB) has are there; SYMTAB makes
-//! no variables.
+//! Invariant: only the names that the program, the command line (or the heap, for a program that mentions SYMTAB) has are
+//! there; SYMTAB makes no variables.
 
 use awk_syntax::names::Special;
 
@@ -17,6 +17,13 @@ impl Vm<'_> {
         self.input.names.get(plain).copied()
     }
 
+    /// A variable that only an assignment on the command line names.
+    fn other(&mut self, name: &[u8]) -> Option<&mut Value> {
+        let plain = name.strip_prefix(b"awk::").unwrap_or(name);
+        let mut others = self.input.others.iter_mut();
+        others.find_map(|(other, value)| (*other == plain).then_some(value))
+    }
+
     fn no_symbol(name: &[u8]) -> Fatal {
         Fatal::new(format!(
             "SYMTAB: there is no variable `{}`; elements cannot be added to SYMTAB",
@@ -28,7 +35,11 @@ impl Vm<'_> {
     pub(super) fn symbol(&mut self, name: &[u8]) -> Result<Value> {
         match self.named(name) {
             Some(NamedVariable::Global(n)) if !self.store.global_is_array(n) => {
-                Ok(self.globals[n as usize].clone())
+                Ok(match &self.globals[n as usize] {
+                    // What it is assigned to was assigned something.
+                    Value::Uninit => Value::Unassigned,
+                    value => value.clone(),
+                })
             }
             Some(NamedVariable::Special(s)) if !s.is_array() => Ok(self.special(s)),
             Some(
@@ -37,10 +48,15 @@ impl Vm<'_> {
                 "attempt to use array `SYMTAB[\"{}\"]` in a scalar context",
                 String::from_utf8_lossy(name)
             ))),
-            Some(NamedVariable::Function) | None => match self.library_number(name) {
-                Some(n) => Ok(Value::Num(n)),
-                None => Err(Vm::no_symbol(name)),
-            },
+            Some(NamedVariable::Function) | None => {
+                if let Some(value) = self.other(name) {
+                    return Ok(value.clone());
+                }
+                match self.library_number(name) {
+                    Some(n) => Ok(Value::Num(n)),
+                    None => Err(Vm::no_symbol(name)),
+                }
+            }
         }
     }
 
@@ -57,12 +73,21 @@ impl Vm<'_> {
                 "attempt to use array `SYMTAB[\"{}\"]` in a scalar context",
                 String::from_utf8_lossy(name)
             ))),
-            Some(NamedVariable::Function) | None => Err(Vm::no_symbol(name)),
+            Some(NamedVariable::Function) | None => match self.other(name) {
+                Some(place) => {
+                    *place = value;
+                    Ok(())
+                }
+                None => Err(Vm::no_symbol(name)),
+            },
         }
     }
 
     pub(super) fn has_symbol(&mut self) -> bool {
         let name = self.key_bytes();
+        if self.other(&name).is_some() {
+            return true;
+        }
         !matches!(
             self.named(&name),
             Some(NamedVariable::Function | NamedVariable::Special(Special::SYMTAB)) | None
@@ -101,15 +126,14 @@ impl Vm<'_> {
 
     /// Every variable with its value, sorted by name.
     pub(super) fn symbols(&mut self) -> Result<Vec<(Vec<u8>, Value)>> {
-        let mut names: Vec<(Vec<u8>, NamedVariable)> = self
+        let names: Vec<(Vec<u8>, NamedVariable)> = self
             .input
             .names
             .iter()
             .filter(|(_, variable)| **variable != NamedVariable::Function)
             .map(|(name, variable)| (name.clone(), *variable))
             .collect();
-        names.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut out = Vec::with_capacity(names.len());
+        let mut out = self.input.others.clone();
         for (name, variable) in names {
             let value = match variable {
                 NamedVariable::Global(n) | NamedVariable::Array(n) => {
@@ -130,6 +154,7 @@ impl Vm<'_> {
             };
             out.push((name, value));
         }
+        out.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(out)
     }
 

@@ -46,14 +46,7 @@ impl Vm<'_> {
         match self.record.get(n, &self.settings) {
             Field::Text(s) | Field::Str(s) => self.text.extend_from_slice(s),
             Field::Value(v) => {
-                v.append_to(
-                    if out {
-                        &self.settings.ofmt
-                    } else {
-                        &self.settings.convfmt
-                    },
-                    &mut self.text,
-                );
+                v.append_to(self.settings.number_format(out), &mut self.text);
             }
             Field::Missing if self.settings.lint => {
                 self.warn(&format!("reference to uninitialized field `${n}`"));
@@ -100,7 +93,7 @@ impl Vm<'_> {
     pub(super) fn special_num(&mut self, s: Special) -> f64 {
         match s {
             Special::NR => self.settings.nr,
-            Special::NF => self.record.count() as f64,
+            Special::NF => self.record.count_number(),
             Special::FNR => self.settings.fnr,
             Special::RSTART => self.settings.rstart,
             Special::RLENGTH => self.settings.rlength,

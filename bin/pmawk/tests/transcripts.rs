@@ -1,7 +1,7 @@
-//! README.md tells the truth: the commands of its transcripts are run, and print what it says they print.
+//! README.md and the pages of docs/ tell the truth: the commands of their transcripts are run, and print what the page says they print.
 //!
 //! A transcript is a fenced block marked `console`. A line that starts with `$ ` is a command, `> ` continues it, and what follows
-//! up to the next command is its output, both streams together. All blocks run in one empty folder, in order; each
+//! up to the next command is its output, both streams together. All blocks of a page run in one empty folder, in order; each
 //! command in a bash of its own, so that `cd` and `export` do not last. Compared byte by byte, but for
 //!
 //! * a line `...`, which stands for any lines, or none;
@@ -158,9 +158,11 @@ fn run(command: &str, folder: &Path, path: &str) -> String {
     printed
 }
 
-#[test]
-fn the_transcripts_of_the_readme_are_true() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+/// Runs the transcripts of a page, whose place is given from the root of the project; gives back how many there are.
+fn check_page(name: &str) -> usize {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(name);
     let page = fs::read_to_string(page).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = format!(
@@ -170,12 +172,12 @@ fn the_transcripts_of_the_readme_are_true() {
     );
     let has_book = !run("command -v bible", folder.path(), &path).is_empty();
     let blocks = transcripts(&page);
-    assert!(blocks.len() > 2, "README.md has lost its transcripts");
+    let block_count = blocks.len();
     let mut lies = Vec::new();
     for steps in blocks {
         if !has_book && steps.iter().any(|step| step.command.contains("book.")) {
             let line = steps[0].line;
-            println!("README.md:{line}: not run: the book is not here (apt-get install bible-kjv)");
+            println!("{name}:{line}: not run: the book is not here (apt-get install bible-kjv)");
             continue;
         }
         for step in steps {
@@ -183,13 +185,35 @@ fn the_transcripts_of_the_readme_are_true() {
             let expected: Vec<&str> = step.expected.lines().collect();
             if !matches(&expected, &printed.lines().collect::<Vec<_>>()) {
                 lies.push(format!(
-                    "README.md:{}: {}\nsays:\n{}prints:\n{printed}",
+                    "{name}:{}: {}\nsays:\n{}prints:\n{printed}",
                     step.line, step.command, step.expected
                 ));
             }
         }
     }
     assert!(lies.is_empty(), "\n{}", lies.join("\n"));
+    block_count
+}
+
+#[test]
+fn the_transcripts_of_the_readme_are_true() {
+    assert!(
+        check_page("README.md") > 2,
+        "README.md has lost its transcripts"
+    );
+}
+
+#[test]
+fn the_transcripts_of_the_manual_are_true() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut count = 0;
+    for page in fs::read_dir(docs).unwrap() {
+        let name = page.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            count += check_page(&format!("docs/{name}"));
+        }
+    }
+    assert!(count > 2, "the manual has lost its transcripts");
 }
 
 #[test]
