@@ -277,7 +277,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     } else {
         numbers
     };
-    language.dates = Dates::of_locale(&locale("LC_TIME"));
+    language.dates = Dates::of_locale(&locale("LC_TIME")).into();
     language.wish.all_variables = args.dump_variables.is_some();
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;

@@ -44,7 +44,7 @@ pub struct Language {
     /// A warning of lint ends the run (`--lint=fatal`).
     pub lint_is_fatal: bool,
     /// How the locale writes dates.
-    pub dates: Dates,
+    pub dates: Rc<Dates>,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.
     pub non_decimal: bool,
 }
@@ -62,7 +62,7 @@ impl Language {
             include_path: Vec::new(),
             wish: Wish::default(),
             lint_is_fatal: false,
-            dates: Dates::default(),
+            dates: Rc::default(),
             non_decimal: false,
         }
     }
@@ -257,9 +257,9 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     let mut argv = vec![setup.argv0];
     argv.extend(setup.operands);
     let numbers = loaded.language.wish.numbers;
-    let mut settings = Settings::new(loaded.language.charset, numbers);
+    let dates = loaded.language.dates.clone();
+    let mut settings = Settings::new(loaded.language.charset, numbers, dates);
     settings.syntax = loaded.language.syntax;
-    settings.dates = loaded.language.dates;
     let argc = Value::Num(argv.len() as f64);
     settings
         .set(Special::ARGC, argc)

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 mod dates;
 mod numbers;
+mod texts;
 
 pub use dates::{Dates, Era, Part};
 pub use numbers::Numbers;
@@ -95,7 +96,8 @@ fn find(name: &str) -> Option<(pure_rust_locales::Locale, Encoding)> {
     let modified = modifier.and_then(|m| Locale::try_from(format!("{base}@{m}").as_str()).ok());
     // A modifier that says nothing is passed over.
     let locale = modified.or_else(|| Locale::try_from(base).ok())?;
-    if locale == Locale::POSIX {
+    // One that the crate has got since its names were listed in `texts` is not there yet.
+    if locale == Locale::POSIX || texts::texts(locale).is_empty() {
         return None;
     }
     let codeset = codeset.map(|codeset| {

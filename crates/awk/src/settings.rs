@@ -81,7 +81,7 @@ pub struct Settings {
     /// How the locale writes numbers, and where that counts.
     pub numbers: Numbers,
     /// How the locale writes dates.
-    pub dates: Dates,
+    pub dates: Rc<Dates>,
     /// How regular expressions are read.
     pub syntax: Syntax,
     /// What cuts the next record: FS, FPAT or FIELDWIDTHS, whichever was assigned last.
@@ -111,7 +111,7 @@ pub struct Settings {
 
 impl Settings {
     /// All at their initial values (POSIX awk, "Variables and Special Variables").
-    pub fn new(charset: Charset, numbers: Numbers) -> Settings {
+    pub fn new(charset: Charset, numbers: Numbers, dates: Rc<Dates>) -> Settings {
         let usual = Rc::new(Format::parse_in(b"%.6g", numbers));
         let mut values = [const { Value::Uninit }; Special::ALL.len()];
         let mut set = |s: Special, text: &[u8]| values[s as usize] = Value::text(text, false);
@@ -150,7 +150,7 @@ impl Settings {
             convfmt: usual.clone(),
             ofmt: usual,
             numbers,
-            dates: Dates::default(),
+            dates,
             syntax: Syntax::Gawk,
             splitter: Rc::new(Splitter::Blanks),
             cut_by: "FS",

@@ -4,29 +4,30 @@
 
 use std::borrow::Cow;
 
-use pure_rust_locales::{Locale, locale_match};
+use pure_rust_locales::Locale;
 
-use super::{Encoding, find};
+use super::{Encoding, find, texts};
 
 /// Names of days and months, and the order of the parts of a date.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Dates {
     encoding: Encoding,
-    days: &'static [&'static str],
-    days_short: &'static [&'static str],
-    months: &'static [&'static str],
-    months_short: &'static [&'static str],
+    days: [&'static str; 7],
+    days_short: [&'static str; 7],
+    months: [&'static str; 12],
+    months_short: [&'static str; 12],
     /// Names of months by themselves, where those in dates are genitives.
-    months_alone: &'static [&'static str],
-    months_alone_short: &'static [&'static str],
-    halves: &'static [&'static str],
-    /// Numbers in digits of the locale's own, from 0 on; empty if it has none.
-    digits: &'static [&'static str],
+    months_alone: [&'static str; 12],
+    months_alone_short: [&'static str; 12],
+    halves: [&'static str; 2],
     date_and_time: Layout,
     date: Layout,
     time: Layout,
     time_of_12_hours: &'static str,
-    eras: &'static [&'static str],
+    /// Each ended by a separator.
+    eras: &'static str,
+    /// Numbers in digits of the locale's own, from 0 on; likewise, and empty if it has none.
+    digits: &'static str,
 }
 
 /// A format of `strftime`; empty if the locale has none.
@@ -75,61 +76,50 @@ impl Dates {
     }
 
     fn of(locale: Locale, encoding: Encoding) -> Dates {
-        let months = locale_match!(locale => LC_TIME::MON);
-        let months_short = locale_match!(locale => LC_TIME::ABMON);
+        let mut texts = texts::texts(locale).split(char::from(texts::END)).skip(3);
+        let mut next = || texts.next().unwrap_or_default();
+        let mut layout = || {
+            let plain = next();
+            Layout { plain, era: next() }
+        };
+        let [date_and_time, date, time] = std::array::from_fn(|_| layout());
         Dates {
             encoding,
-            days: locale_match!(locale => LC_TIME::DAY),
-            days_short: locale_match!(locale => LC_TIME::ABDAY),
-            months,
-            months_short,
-            months_alone: locale_match!(locale => LC_TIME::ALT_MON).unwrap_or(months),
-            months_alone_short: locale_match!(locale => LC_TIME::AB_ALT_MON)
-                .unwrap_or(months_short),
-            halves: locale_match!(locale => LC_TIME::AM_PM),
-            digits: locale_match!(locale => LC_TIME::ALT_DIGITS).unwrap_or_default(),
-            date_and_time: Layout {
-                plain: locale_match!(locale => LC_TIME::D_T_FMT),
-                era: locale_match!(locale => LC_TIME::ERA_D_T_FMT).unwrap_or_default(),
-            },
-            date: Layout {
-                plain: locale_match!(locale => LC_TIME::D_FMT),
-                era: locale_match!(locale => LC_TIME::ERA_D_FMT).unwrap_or_default(),
-            },
-            time: Layout {
-                plain: locale_match!(locale => LC_TIME::T_FMT),
-                era: locale_match!(locale => LC_TIME::ERA_T_FMT).unwrap_or_default(),
-            },
-            time_of_12_hours: locale_match!(locale => LC_TIME::T_FMT_AMPM),
-            eras: locale_match!(locale => LC_TIME::ERA).unwrap_or_default(),
+            date_and_time,
+            date,
+            time,
+            time_of_12_hours: next(),
+            days: std::array::from_fn(|_| next()),
+            days_short: std::array::from_fn(|_| next()),
+            months: std::array::from_fn(|_| next()),
+            months_short: std::array::from_fn(|_| next()),
+            months_alone: std::array::from_fn(|_| next()),
+            months_alone_short: std::array::from_fn(|_| next()),
+            halves: std::array::from_fn(|_| next()),
+            eras: next(),
+            digits: next(),
         }
     }
 
     fn can_be_written(&self) -> bool {
         let lists = [
-            self.days,
-            self.days_short,
-            self.months,
-            self.months_short,
-            self.months_alone,
-            self.months_alone_short,
-            self.halves,
-            self.digits,
-            self.eras,
+            &self.days[..],
+            &self.days_short,
+            &self.months,
+            &self.months_short,
+            &self.months_alone,
+            &self.months_alone_short,
+            &self.halves,
         ];
         let layouts = [self.date_and_time, self.date, self.time];
-        let single = [self.time_of_12_hours];
+        let others = [self.time_of_12_hours, self.eras, self.digits];
+        let mut all = lists.into_iter().flatten().chain(&others);
         self.encoding == Encoding::Utf8
-            || lists
-                .into_iter()
-                .flatten()
-                .chain(
-                    layouts
-                        .iter()
-                        .flat_map(|layout| [&layout.plain, &layout.era]),
-                )
-                .chain(&single)
-                .all(|text| self.encoding.write(text).is_some())
+            || all.all(|text| self.encoding.write(text).is_some())
+                && layouts.iter().all(|layout| {
+                    let texts = [layout.plain, layout.era];
+                    texts.iter().all(|text| self.encoding.write(text).is_some())
+                })
     }
 
     /// How its texts are written.
@@ -143,28 +133,31 @@ impl Dates {
     }
 
     /// The days from Sunday on, whole or short.
-    pub fn days(&self, short: bool) -> &'static [&'static str] {
-        if short { self.days_short } else { self.days }
+    pub fn days(&self, short: bool) -> &[&'static str] {
+        if short { &self.days_short } else { &self.days }
     }
 
     /// The months from January on, whole or short; `alone`: not as a part of a date.
-    pub fn months(&self, short: bool, alone: bool) -> &'static [&'static str] {
+    pub fn months(&self, short: bool, alone: bool) -> &[&'static str] {
         match (short, alone) {
-            (false, false) => self.months,
-            (true, false) => self.months_short,
-            (false, true) => self.months_alone,
-            (true, true) => self.months_alone_short,
+            (false, false) => &self.months,
+            (true, false) => &self.months_short,
+            (false, true) => &self.months_alone,
+            (true, true) => &self.months_alone_short,
         }
     }
 
     /// What its clocks say before and after noon; often empty.
-    pub fn halves(&self) -> &'static [&'static str] {
-        self.halves
+    pub fn halves(&self) -> &[&'static str] {
+        &self.halves
     }
 
     /// A number in the locale's own digits, if it has such.
     pub fn digits(&self, n: i64) -> Option<&'static str> {
-        self.digits.get(usize::try_from(n).ok()?).copied()
+        if self.digits.is_empty() {
+            return None;
+        }
+        list(self.digits).nth(usize::try_from(n).ok()?)
     }
 
     /// A format of the locale; `era`: with the years of an era if it has such.
@@ -192,8 +185,13 @@ impl Dates {
     /// The era of a day, if the locale counts by eras. `month` is 0 to 11.
     pub fn era(&self, year: i64, month: i64, day: i64) -> Option<Era> {
         let date = (year, month + 1, day);
-        self.eras.iter().find_map(|era| era_of(era, date))
+        list(self.eras).find_map(|era| era_of(era, date))
     }
+}
+
+/// The texts of a list of any length.
+fn list(packed: &'static str) -> impl Iterator<Item = &'static str> {
+    packed.split_terminator(char::from(texts::SEPARATOR))
 }
 
 /// The era that glibc's locale sources write as `direction:offset:start:end:name:format`, if it has the day.

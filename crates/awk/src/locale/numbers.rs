@@ -4,9 +4,7 @@
 
 use std::borrow::Cow;
 
-use pure_rust_locales::locale_match;
-
-use super::find;
+use super::{find, texts};
 use crate::num;
 
 /// A sign of at most four bytes: one character.
@@ -66,18 +64,16 @@ impl Numbers {
 
     fn found(name: &str) -> Option<Numbers> {
         let (locale, encoding) = find(name)?;
+        let mut texts = texts::texts(locale).split(char::from(texts::END));
         let mark = |text| Mark::of(&encoding.write(text)?);
         let mut numbers = Numbers {
-            point: mark(locale_match!(locale => LC_NUMERIC::DECIMAL_POINT))?,
-            separator: mark(locale_match!(locale => LC_NUMERIC::THOUSANDS_SEP))?,
+            point: mark(texts.next()?)?,
+            separator: mark(texts.next()?)?,
             ..Numbers::default()
         };
-        let sizes = locale_match!(locale => LC_NUMERIC::GROUPING).iter();
-        // A size below 1 ends the list (-1: no groups from there on; only ever the first is one).
-        let sizes = sizes.map_while(|size| u8::try_from(*size).ok().filter(|size| *size > 0));
         if numbers.separator.len > 0 {
-            for (slot, size) in numbers.grouping.iter_mut().zip(sizes) {
-                *slot = size;
+            for (slot, size) in numbers.grouping.iter_mut().zip(texts.next()?.bytes()) {
+                *slot = size - b'0';
             }
         }
         Some(numbers)

@@ -63,7 +63,7 @@ impl Reader<'_> {
     /// Which of the names that `lists` takes from a locale the text begins with, in any case; the first list counts most.
     fn name<const N: usize>(
         &mut self,
-        lists: impl Fn(&Dates) -> [&'static [&'static str]; N],
+        lists: impl for<'d> Fn(&'d Dates) -> [&'d [&'static str]; N],
     ) -> Option<i64> {
         let found = self.name_in(self.dates, lists(self.dates));
         let (at, len) = found.or_else(|| self.name_in(&self.plain, lists(&self.plain)))?;
@@ -75,7 +75,7 @@ impl Reader<'_> {
     fn name_in<const N: usize>(
         &self,
         dates: &Dates,
-        lists: [&'static [&'static str]; N],
+        lists: [&[&'static str]; N],
     ) -> Option<(usize, usize)> {
         lists.into_iter().find_map(|list| {
             let found = list.iter().enumerate().filter_map(|(at, name)| {

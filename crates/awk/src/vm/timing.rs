@@ -59,7 +59,7 @@ impl Vm<'_> {
                 };
                 let moment = args.get(1).map_or_else(now, Value::to_num);
                 let mut out = Vec::new();
-                let dates = self.settings.dates;
+                let dates = self.settings.dates.clone();
                 let zone = self.zone()?;
                 let civil = time::timestamp_from(moment).and_then(|seconds| {
                     if in_utc(2) {
