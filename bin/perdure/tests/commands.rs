@@ -150,6 +150,36 @@ fn create_makes_a_heap_and_never_overwrites() {
 }
 
 #[test]
+fn create_makes_nothing_in_the_place_of_a_heap_that_was_moved() {
+    let place = Place::new();
+    make(&place.path("a.heap"));
+    std::fs::rename(place.path("a.heap"), place.path("b.heap")).expect("moved");
+    for command in ["create", "info"] {
+        place.refuses(
+            &[command, "a.heap"],
+            3,
+            &["a.heap.journal", "put the heap back", "to begin anew"],
+        );
+    }
+    assert!(!place.path("a.heap").exists());
+}
+
+#[test]
+fn a_creation_without_room_leaves_nothing() {
+    let place = Place::new();
+    let script = format!("trap '' XFSZ; ulimit -f 16; exec '{BIN}' create a.heap");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(place.dir.path())
+        .output()
+        .expect("sh starts");
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert_has(&err, &["a.heap", "cannot create", "there is no heap yet"]);
+    assert!(!place.path("a.heap.journal").exists());
+}
+
+#[test]
 fn vars_get_and_dump_tell_what_is_there() {
     let place = Place::new();
     make(&place.path("a.heap"));

@@ -103,7 +103,7 @@ pub(crate) fn create(path: &Path, limit_bytes: u64) -> Result<File> {
     let text = path.display().to_string();
     let io = |action: &'static str| {
         let text = text.clone();
-        move |e: io::Error| Error::io(text, action, e)
+        move |e: io::Error| Error::creation(text, action, e)
     };
     check_limit(limit_bytes, &text)?;
     let folder = match path.parent() {
@@ -115,10 +115,10 @@ pub(crate) fn create(path: &Path, limit_bytes: u64) -> Result<File> {
     match open_heap_file(path, true) {
         Ok(file) => return Ok(file),
         Err(e) if e.kind() == IoKind::NotFound => {}
-        Err(e) => return Err(io("open it for writing")(e)),
+        Err(e) => return Err(Error::io(text, "open it for writing", e)),
     }
     let uuid = random_uuid().map_err(io("make an identity for it"))?;
-    write_blank_journal(path, &uuid, Some(boot_id()))?;
+    write_blank_journal(path, &uuid, Some(boot_id()), OldJournal::Refuse)?;
     let mut draft = OsString::from(path);
     draft.push(format!(".new-{}", std::process::id()));
     let draft = PathBuf::from(draft);
@@ -151,7 +151,7 @@ pub(crate) fn create(path: &Path, limit_bytes: u64) -> Result<File> {
 fn check_limit(limit_bytes: u64, text: &str) -> Result<()> {
     if limit_bytes != 0 && limit_bytes < LIMIT_BYTES_MIN {
         let why = format!(
-            "a limit of {limit_bytes} bytes is too small for one; the smallest is {LIMIT_BYTES_MIN} bytes (1M)"
+            "with a limit of {limit_bytes} bytes it could not be made one; the smallest is {LIMIT_BYTES_MIN} bytes (1M)"
         );
         return Err(ErrorKind::NotAHeap {
             path: text.into(),
@@ -165,34 +165,90 @@ fn check_limit(limit_bytes: u64, text: &str) -> Result<()> {
 /// Makes a heap of a blank file: its length becomes the limit.
 pub(crate) fn format_blank(file: &File, path: &Path) -> Result<()> {
     let text = path.display().to_string();
-    let io = |e| Error::io(&text, "make a heap of the blank file", e);
+    let io = |e| Error::creation(&text, "make a heap of the blank file", e);
     let len = file.metadata().map_err(io)?.len();
     check_limit(len, &text)?;
     let limit = len / PAGE_BYTES * PAGE_BYTES;
     let uuid = random_uuid().map_err(io)?;
-    write_blank_journal(path, &uuid, None)?;
+    write_blank_journal(path, &uuid, None, OldJournal::Refuse)?;
     let mut storage = FileStorage(file.try_clone().map_err(io)?);
     write_first_superblock(&mut storage, uuid, limit, clock_s()).map_err(io)
 }
 
-/// Writes an empty journal beside the heap, durable. One that is there belongs to a heap that is not: it is kept.
+/// What [`write_blank_journal`] does with a journal that is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OldJournal {
+    /// There should be none, so it belongs to a heap that is not here: an error, unless it is blank.
+    Refuse,
+    /// It is lost to its heap: kept under another name.
+    Keep,
+}
+
+/// Writes an empty journal beside the heap, durable.
 pub(crate) fn write_blank_journal(
     heap: &Path,
     uuid: &[u8; 16],
     boot: Option<[u8; 16]>,
+    old: OldJournal,
 ) -> Result<()> {
     let path = journal_path(heap);
-    let made = (|| {
-        keep_orphan(&path)?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(&path)?;
-        file.write_all_at(&blank_journal(uuid, boot), 0)?;
-        file.sync_all()
-    })();
-    made.map_err(|e| Error::io(heap.display().to_string(), "create its journal", e))
+    let text = heap.display().to_string();
+    let io = |e| Error::creation(&text, "create its journal", e);
+    match old {
+        OldJournal::Keep => keep_orphan(&path).map_err(io)?,
+        OldJournal::Refuse if is_of_another_heap(&path).map_err(io)? => {
+            return Err(ErrorKind::HeapMissing {
+                path: text,
+                journal: path.display().to_string(),
+            }
+            .into());
+        }
+        OldJournal::Refuse => match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != IoKind::NotFound => return Err(io(e)),
+            _ => {}
+        },
+    }
+    let mut file = OpenOptions::new();
+    let file = file.write(true).create_new(true).mode(0o644).open(&path);
+    let file = file.map_err(io)?;
+    let written = file.write_all_at(&blank_journal(uuid, boot), 0);
+    written.and_then(|()| file.sync_all()).map_err(|e| {
+        let _ = std::fs::remove_file(&path); // half a journal, of a heap that does not come to be
+        io(e)
+    })
+}
+
+/// Whether there is a journal, and its heap has been in use: whoever loses such a heap does not want an empty one in its place.
+/// A blank journal is what a creation leaves that was interrupted, or for which the disk had no room.
+pub(crate) fn is_of_another_heap(journal: &Path) -> io::Result<bool> {
+    // O_NONBLOCK: not to wait for a FIFO of that name.
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = match opened.open(journal) {
+        Err(e) if e.kind() == IoKind::NotFound => return Ok(false),
+        opened => opened?,
+    };
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Ok(true);
+    }
+    let mut head = vec![0; FRAMES_START.min(meta.len()) as usize];
+    file.read_exact_at(&mut head, 0)?;
+    head.resize(FRAMES_START as usize, 0);
+    let is_header = head[..8] == layout::JOURNAL_MAGIC || head[..JOURNAL_HEADER_BYTES] == [0; 48];
+    let note = head[NOTE_OFFSET as usize..].first_chunk();
+    let was_in_use = note
+        .and_then(Note::decode)
+        .is_some_and(|note| note.generation > 1 || note.applied_seq > 0);
+    if !is_header || was_in_use {
+        return Ok(true);
+    }
+    // Frames are overwritten, never wiped, so the first sector of a journal that has been in use is not blank.
+    let mut first = vec![0; layout::SECTOR_BYTES as usize];
+    match file.read_exact_at(&mut first, FRAMES_START) {
+        Err(e) if e.kind() == IoKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| first.iter().any(|&b| b != 0)),
+    }
 }
 
 /// Moves a journal out of the way, to the first free of `.orphan`, `.orphan.1`, ...: it may be all that is left of somebody's

@@ -18,11 +18,19 @@ pub enum ErrorKind {
         action: &'static str,
         source: io::Error,
     },
+    /// A heap could not be made, so there is none.
+    Creation {
+        path: String,
+        action: &'static str,
+        source: io::Error,
+    },
+    /// There is no such heap, but a journal that has been in use, and whose heap it would be.
+    HeapMissing { path: String, journal: String },
     /// There is no such heap, and making one was not asked for.
     Absent { path: String },
     /// The file is not a heap.
     NotAHeap { path: String, why: String },
-    /// The file is a heap of a version that this program does not read.
+    /// The file, a heap or its journal, is of a version that this program does not read.
     Version { path: String, found: u32 },
     /// The file is a heap, and something in it cannot be true.
     Damaged {
@@ -77,6 +85,20 @@ impl Error {
         .into()
     }
 
+    #[cold]
+    pub(crate) fn creation(
+        path: impl Into<String>,
+        action: &'static str,
+        source: io::Error,
+    ) -> Error {
+        ErrorKind::Creation {
+            path: path.into(),
+            action,
+            source,
+        }
+        .into()
+    }
+
     /// Something in the bytes of a heap that cannot be true. For the layers above, which know what they read.
     #[cold]
     pub fn damaged(path: impl Into<String>, offset: u64, what: impl Into<String>) -> Error {
@@ -105,7 +127,9 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
-            ErrorKind::Io { source, .. } | ErrorKind::NoAddressSpace { source, .. } => Some(source),
+            ErrorKind::Io { source, .. }
+            | ErrorKind::Creation { source, .. }
+            | ErrorKind::NoAddressSpace { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -137,6 +161,25 @@ impl fmt::Display for Error {
                     _ => Ok(()),
                 }
             }
+            K::Creation {
+                path,
+                action,
+                source,
+            } => {
+                write!(f, "heap \"{path}\": cannot {action}: {source}; ")?;
+                match source.raw_os_error() {
+                    Some(libc::ENOSPC | libc::EDQUOT) => {
+                        write!(f, "there is no heap yet: make room and run again")
+                    }
+                    _ => write!(f, "there is no heap yet"),
+                }
+            }
+            K::HeapMissing { path, journal } => write!(
+                f,
+                "heap \"{path}\": the file is missing, but its journal \"{journal}\" is there, so no empty heap was made in its place; \
+                 put the heap back beside its journal (the two belong together when a heap is moved or copied), or, to begin anew, \
+                 remove \"{journal}\""
+            ),
             K::Absent { path } => {
                 write!(
                     f,
@@ -146,7 +189,7 @@ impl fmt::Display for Error {
             K::NotAHeap { path, why } => write!(f, "\"{path}\" is not a heap: {why}"),
             K::Version { path, found } => write!(
                 f,
-                "heap \"{path}\": made by format {found}, this program reads {}; use the release of Perdure that made it",
+                "\"{path}\" is of format {found}, this program reads {}; use the release of Perdure that made it",
                 crate::layout::FORMAT_VERSION
             ),
             K::Damaged { path, offset, what } => write!(

@@ -6,7 +6,8 @@
 use crate::cards::Cards;
 use crate::commit::Backing;
 use crate::create::{
-    blank_journal, create, format_blank, is_blank, write_blank_journal, write_first_superblock,
+    OldJournal, blank_journal, create, format_blank, is_blank, is_of_another_heap,
+    write_blank_journal, write_first_superblock,
 };
 use crate::error::{Error, ErrorKind};
 use crate::journal::{self, Frame, Tail};
@@ -186,6 +187,15 @@ impl Region {
                 create(path, options.limit_bytes)?
             }
             Err(e) if e.kind() == IoKind::NotFound => {
+                let journal = journal_path(path);
+                if is_of_another_heap(&journal).unwrap_or(false) {
+                    let journal = journal.display().to_string();
+                    return Err(ErrorKind::HeapMissing {
+                        path: text,
+                        journal,
+                    }
+                    .into());
+                }
                 return Err(ErrorKind::Absent { path: text }.into());
             }
             Err(e) if e.raw_os_error() == Some(libc::EISDIR) => {
@@ -610,31 +620,44 @@ fn check_journal_header(
     text: &str,
     path: &Path,
 ) -> Result<()> {
+    use layout::journal_header as at;
     let mut header = [0; JOURNAL_HEADER_BYTES];
     let read = journal.read_at(&mut header, 0);
     let wanted = layout::encode_journal_header(&superblock.uuid);
+    if matches!(&read, Ok(()) if header == wanted) {
+        return Ok(());
+    }
+    let name = journal_path(path).display().to_string();
     match read {
-        Ok(()) if header == wanted => Ok(()),
-        Ok(())
-            if header[..8] == layout::JOURNAL_MAGIC
-                && layout::get_u32(&header, 8) != layout::FORMAT_VERSION =>
-        {
-            Err(ErrorKind::Version {
-                path: text.into(),
-                found: layout::get_u32(&header, 8),
-            }
-            .into())
+        Err(e) if e.kind() != IoKind::UnexpectedEof => {
+            return Err(Error::io(text, "read its journal", e));
         }
-        Err(e) if e.kind() != IoKind::UnexpectedEof => Err(Error::io(text, "read its journal", e)),
-        _ => {
-            let journal = journal_path(path).display().to_string();
-            Err(ErrorKind::JournalForeign {
-                path: text.into(),
-                journal,
+        Err(_) => {}
+        Ok(()) => {
+            let is_whole = layout::get_u64(&header, at::CHECKSUM)
+                == layout::checksum(&header[..at::CHECKSUM], layout::SEED_JOURNAL);
+            let has_magic = header[at::MAGIC..at::MAGIC + 8] == layout::JOURNAL_MAGIC;
+            let has_uuid = header[at::UUID..at::UUID + 16] == superblock.uuid;
+            let version = layout::get_u32(&header, at::VERSION);
+            if is_whole && has_magic && version != layout::FORMAT_VERSION {
+                return Err(ErrorKind::Version {
+                    path: name,
+                    found: version,
+                }
+                .into());
             }
-            .into())
+            if !is_whole && (has_magic || has_uuid) {
+                let what =
+                    format!("the header of its journal \"{name}\" does not hold its checksum");
+                return Err(Error::damaged(text, 0, what));
+            }
         }
     }
+    Err(ErrorKind::JournalForeign {
+        path: text.into(),
+        journal: name,
+    }
+    .into())
 }
 
 /// What the journal says.
@@ -866,7 +889,7 @@ fn open_journal(heap_path: &Path, heap: &File, writer: bool, discard: bool) -> R
                 .map_err(|e| Error::io(&text, "open it twice", e))?,
         );
         let superblock = read_superblock(&storage, &text)?;
-        write_blank_journal(heap_path, &superblock.uuid, None)?;
+        write_blank_journal(heap_path, &superblock.uuid, None, OldJournal::Keep)?;
     }
     match OpenOptions::new()
         .read(true)

@@ -10,7 +10,7 @@ use region::layout::{
 use region::{Access, Durability, ErrorKind, Options, Region, journal_path};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tempfile::TempDir;
 use testkit::rng::Rng;
 
@@ -88,7 +88,7 @@ fn what_is_no_heap_is_told_and_left_alone() {
         (b"", "empty (0 bytes)"),
         (b"short", "does not begin like one"),
         (&[0xab; 12_345], "does not begin like one"),
-        (&[0; 8192], "8192 bytes is too small"),
+        (&[0; 8192], "a limit of 8192 bytes"),
     ];
     for (bytes, why) in cases {
         fs::write(&path, bytes).expect("written");
@@ -547,8 +547,16 @@ fn other_versions_are_named() {
     fs::write(&path, heap_bytes).expect("written");
     let mut future = journal_bytes.clone();
     put_u32(&mut future, layout::journal_header::VERSION, 9);
+    let sum = layout::checksum(
+        &future[..layout::journal_header::CHECKSUM],
+        layout::SEED_JOURNAL,
+    );
+    put_u64(&mut future, layout::journal_header::CHECKSUM, sum);
     fs::write(&journal, future).expect("written");
-    assert_has(&message(&path, Options::snapshot()), &["format 9"]);
+    assert_has(
+        &message(&path, Options::snapshot()),
+        &["v.heap.journal\"", "format 9"],
+    );
     fs::write(&journal, journal_bytes).expect("written");
     assert!(snapshot(&path).is_ok());
 }
@@ -583,12 +591,73 @@ fn journals_that_are_missing_or_of_others_are_told() {
         snapshot(&a).map(|r| state(&r)).expect("whole"),
         *states.last().expect("some")
     );
-    // An orphan journal: its heap is gone. A new heap keeps it under another name, and is not confused by it.
-    fs::remove_file(&b).expect("ours");
-    let region = Region::open(&b, Options::writer()).expect("a new heap");
+}
+
+#[test]
+fn a_missing_heap_is_not_replaced_by_an_empty_one() {
+    let dir = folder();
+    let (path, other) = (dir.path().join("b.heap"), dir.path().join("moved"));
+    let states = make(&path, false);
+    let journal = journal_path(&path);
+    fs::rename(&path, &other).expect("moved");
+    for options in [Options::writer(), Options::snapshot()] {
+        assert_has(
+            &message(&path, options),
+            &["b.heap.journal\" is there", "put the heap back", "remove"],
+        );
+    }
+    // A blank file is no more the journal's heap than none.
+    let blank = fs::File::create(&path).expect("made");
+    blank.set_len(2 << 20).expect("ours");
+    assert_has(
+        &message(&path, Options::writer()),
+        &["b.heap.journal\" is there"],
+    );
+    fs::rename(&other, &path).expect("moved back");
+    assert_eq!(
+        snapshot(&path).map(|r| state(&r)).expect("whole"),
+        *states.last().expect("some")
+    );
+    fs::remove_file(&path).expect("ours");
+    fs::remove_file(&journal).expect("ours");
+    let region = Region::open(&path, Options::writer()).expect("begun anew");
     assert_eq!(region.facts().expect("a file").commits, 0);
-    let orphan = PathBuf::from(format!("{}.orphan", journal_b.display()));
-    assert!(orphan.exists());
+}
+
+#[test]
+fn a_creation_that_was_interrupted_is_begun_again() {
+    let dir = folder();
+    let path = dir.path().join("c.heap");
+    let journal = journal_path(&path);
+    drop(Region::open(&path, Options::writer()).expect("a new heap"));
+    fs::remove_file(&path).expect("ours"); // as if it had not come to be: its journal is made before
+    drop(Region::open(&path, Options::writer()).expect("its journal is blank"));
+    fs::remove_file(&path).expect("ours");
+    fs::write(&journal, b"").expect("ours");
+    drop(Region::open(&path, Options::writer()).expect("so is an empty one"));
+    let names: Vec<_> = fs::read_dir(dir.path())
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(names.len(), 3, "nothing is kept of it: {names:?}");
+}
+
+#[test]
+fn damage_to_the_journals_header_is_told_from_another_version() {
+    let dir = folder();
+    let path = dir.path().join("d.heap");
+    make(&path, false);
+    let journal = journal_path(&path);
+    let whole = fs::read(&journal).expect("readable");
+    for at in 0..layout::JOURNAL_HEADER_BYTES {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xa7;
+        fs::write(&journal, &bytes).expect("ours");
+        assert_has(
+            &message(&path, Options::writer()),
+            &["damaged", "its journal \"", "d.heap.journal\"", "checksum"],
+        );
+    }
 }
 
 #[test]
