@@ -51,6 +51,8 @@ impl Region {
                 if let Some(backing) = &mut self.backing {
                     backing.writer = false;
                     if let Some(pin) = pin {
+                        // Drops the child's copy of the description that holds the writer's lock, so that it ends with the
+                        // parent however long the child lives.
                         backing.locks = pin;
                     }
                 }

@@ -30,7 +30,7 @@ impl Locks {
         Locks { file: None }
     }
 
-    /// Through a descriptor of its own would be another owner; so the caller passes a duplicate of the heap's.
+    /// The owner of the locks is `file`'s open file description: the caller passes one that nothing else shares.
     pub(crate) fn on(file: File) -> Locks {
         Locks { file: Some(file) }
     }

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind as IoKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -219,10 +220,11 @@ impl Region {
             Ok(file) => file,
         };
         check_file(&file, &text, options.trust)?;
-        let locks = Locks::on(
-            file.try_clone()
-                .map_err(|e| Error::io(&text, "open it twice", e))?,
-        );
+        // A description of its own: a lock lives as long as any copy of its description does, mappings included, and a child
+        // of `fork` must be able to give its copy up. Through /proc and not by name, which may belong to another file by now.
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let own = open_heap_file(Path::new(&own), writer).or_else(|_| file.try_clone());
+        let locks = Locks::on(own.map_err(|e| Error::io(&text, "open it twice", e))?);
         let held = if writer {
             let mut silent = || ();
             let waiting: &mut dyn FnMut() =
