@@ -20,6 +20,7 @@ use exit::Exit;
 use heap::{ErrorKind, Heap, Options, Verify};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 /// Look after heap files: the files in which pmawk keeps variables, arrays and functions.
@@ -108,15 +109,23 @@ fn out_of_memory(bytes: usize) -> ! {
     std::process::exit(Exit::File as i32)
 }
 
-/// Standard output, in large pieces.
-pub type Out = BufWriter<io::StdoutLock<'static>>;
+/// Standard output, in large pieces. Not the standard library's, which takes what is written to a closed one for written.
+pub type Out = BufWriter<std::fs::File>;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return explain_usage(&error),
     };
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let stdout =
+        heap::mark_closed_descriptors().and_then(|()| io::stdout().as_fd().try_clone_to_owned());
+    let mut out = match stdout {
+        Ok(stdout) => BufWriter::with_capacity(1 << 16, stdout.into()),
+        Err(error) => {
+            eprintln!("perdure: standard output: {error}");
+            return Exit::File.into();
+        }
+    };
     let done = run(cli.command, &mut out).and_then(|exit| {
         out.flush().map_err(anyhow::Error::from)?;
         Ok(exit)

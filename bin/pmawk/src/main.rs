@@ -50,6 +50,10 @@ fn out_of_memory(bytes: usize) -> ! {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = heap::mark_closed_descriptors() {
+        tell(&format!("standard input, output or error: {error}"));
+        return Exit::Fatal.into();
+    }
     let args = match Args::parse(std::env::args_os().skip(1)) {
         Ok(args) => args,
         Err(message) => {

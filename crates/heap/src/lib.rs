@@ -29,8 +29,8 @@ mod zones;
 pub use cell::{Cell, Slot};
 pub use check::{Problem, Report};
 pub use region::{
-    Access, CommitStats, Durability, Error, ErrorKind, Facts, Forked, Memory, Options, Result,
-    Verify, journal_path, sums_path,
+    Access, CommitStats, Durability, Error, ErrorKind, Facts, Forked, LIMIT_BYTES_MIN, Memory,
+    Options, Result, Verify, journal_path, mark_closed_descriptors, sums_path,
 };
 pub use table::Table;
 pub use walk::{Element, Elements};

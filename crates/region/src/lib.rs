@@ -13,6 +13,7 @@
 mod cards;
 mod commit;
 mod create;
+mod descriptors;
 mod error;
 mod fork;
 mod journal;
@@ -26,11 +27,14 @@ pub mod storage;
 mod sums;
 
 pub use commit::CommitStats;
+pub use descriptors::mark_closed_descriptors;
 pub use error::{Error, ErrorKind};
 pub use fork::Forked;
 pub use layout::{DATA_START, LINE_BYTES, PAGE_BYTES};
 pub use memory::Memory;
-pub use open::{Access, Facts, Options, Verify, journal_path, sums_path};
+pub use open::{
+    Access, Facts, LIMIT_BYTES_MIN, Options, Redundancy, Verify, journal_path, sums_path,
+};
 pub use storage::Storage;
 
 /// The result of every operation that may fail here.
