@@ -1,11 +1,12 @@
 //! `perdure`: looks after heap files.
 //!
-//! Thin: command line, exit status and wording; one file per family of commands. All commands but `create` and `check
-//! --discard-journal` read a snapshot: they never wait for a writer, and no writer waits for them.
+//! Thin: command line, exit status and wording; one file per family of commands. All commands but `create`, `delete` and
+//! those options of `check` that change something read a snapshot: they never wait for a writer, and no writer waits for them.
 #![allow(clippy::print_stderr)] // a program may; standard output goes through one buffered writer
 
 mod check;
 mod create;
+mod delete;
 mod dump;
 mod exit;
 mod expression;
@@ -61,6 +62,11 @@ enum Command {
     Vars(HeapArgs),
     /// Print a variable, an element, an array or a function
     Get(get::GetArgs),
+    /// Remove variables, arrays and functions
+    #[command(
+        after_help = "All of them, at once, or, if one is not there, none. Refused while a program writes to the heap."
+    )]
+    Delete(delete::DeleteArgs),
     /// Look for damage, and say what can be saved
     #[command(after_help = "Nothing is changed, unless an option says so. \
                             Exit status: 0 no damage; 1 damage; 2 wrong usage; 3 the heap does not open.")]
@@ -162,6 +168,7 @@ fn run(command: Command, out: &mut Out) -> Result<Exit> {
         Command::Vars(args) => vars::run(&args, out),
         Command::Get(args) => get::run(&args, out),
         Command::Check(args) => check::run(&args, out),
+        Command::Delete(args) => delete::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
     }
 }

@@ -65,7 +65,8 @@ fn refuse_other_meanings(heap: &Heap, heap_name: &str, program: &Resolved) -> Re
     let clash = |span, name: &str, held: &str, used: &str| {
         let place = program.sources.place(span);
         Err(Error::Kind(format!(
-            "{place}: heap \"{heap_name}\" holds \"{name}\" as {held}; this program uses it as {used}"
+            "{place}: heap \"{heap_name}\" holds \"{name}\" as {held}; this program uses it as {used}: choose another name, or \
+                 remove what is there with \"perdure delete {heap_name} {name}\""
         )))
     };
     for global in &program.globals {
@@ -209,7 +210,8 @@ fn read_globals(
         let clash = |held: &str, used: &str| {
             let place = program.sources.place(global.span);
             Err(Error::Kind(format!(
-                "{place}: heap \"{heap_name}\" holds \"{name}\" as {held}; this program uses it as {used}"
+                "{place}: heap \"{heap_name}\" holds \"{name}\" as {held}; this program uses it as {used}: choose another name, or \
+             remove what is there with \"perdure delete {heap_name} {name}\""
             )))
         };
         match (value_of(heap.cell(slot)?), global.kind) {
