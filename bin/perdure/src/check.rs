@@ -19,7 +19,8 @@ pub struct CheckArgs {
     /// The old journal is kept as HEAP.journal.orphan
     #[arg(long)]
     pub discard_journal: bool,
-    /// If pages do not hold their sums, but all objects agree: take the bytes as they are from now on
+    /// If pages do not hold their sums, but all objects agree: take the bytes as they are from now on. Writes damaged copies of
+    /// the superblock, and sums that are missing, anew
     #[arg(long, conflicts_with = "discard_journal")]
     pub accept: bool,
     /// With --discard-journal and --accept: how long to wait for a writer
@@ -60,6 +61,19 @@ pub fn run(args: &CheckArgs, out: &mut Out) -> Result<Exit> {
     };
     let report = heap.check()?;
     print_report(&report, out)?;
+    let is_weak = !report.weaknesses.is_empty();
+    if report.is_clean() && is_weak {
+        if args.accept {
+            drop(heap);
+            return accept(args, out);
+        }
+        writeln!(
+            out,
+            "\nWhat to do next: \"perdure check --accept {}\" writes what is missing anew. Nothing was changed.",
+            path.display()
+        )?;
+        return Ok(Exit::Negative);
+    }
     if report.is_clean() {
         if args.discard_journal {
             writeln!(
@@ -100,10 +114,31 @@ fn print_report(report: &Report, out: &mut Out) -> Result<()> {
         report.blocks,
         text::size(report.block_bytes)
     )?;
-    if report.is_clean() {
+    if report.pages_compared < report.pages {
         writeln!(
             out,
-            "no damage: what the allocator handed out and what the data uses agree"
+            "{} of {} pages have a sum, and were compared with it",
+            report.pages_compared, report.pages
+        )?;
+    }
+    if !report.weaknesses.is_empty() {
+        writeln!(
+            out,
+            "weakened: the next damage may lose data, or not be found"
+        )?;
+        for weakness in &report.weaknesses {
+            writeln!(out, "  offset {}: {}", weakness.offset, weakness.what)?;
+        }
+    }
+    if report.is_clean() {
+        let verdict = if report.weaknesses.is_empty() {
+            "no damage"
+        } else {
+            "no damage to the data"
+        };
+        writeln!(
+            out,
+            "{verdict}: what the allocator handed out and what the data uses agree"
         )?;
         return Ok(());
     }
@@ -303,6 +338,9 @@ fn discard(args: &CheckArgs, out: &mut Out) -> Result<Exit> {
     }
     // Damaged or not: committed, it can be read, and dumped, without its journal.
     heap.commit(Durability::Durable).map_err(CannotOpen)?;
+    if report.is_clean() {
+        heap.reseal().map_err(CannotOpen)?; // the sums went by the journal
+    }
     heap.close(Durability::Durable).map_err(CannotOpen)?;
     if !report.is_clean() {
         writeln!(

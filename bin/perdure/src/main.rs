@@ -69,7 +69,8 @@ enum Command {
     Delete(delete::DeleteArgs),
     /// Look for damage, and say what can be saved
     #[command(after_help = "Nothing is changed, unless an option says so. \
-                            Exit status: 0 no damage; 1 damage; 2 wrong usage; 3 the heap does not open.")]
+                            Exit status: 0 no damage; 1 damage, or something is missing that damage would be mended or found with; \
+                            2 wrong usage; 3 the heap does not open.")]
     Check(check::CheckArgs),
     /// Print everything as text, one element a line
     #[command(

@@ -36,6 +36,11 @@ pub struct Report {
     pub free_zones: u64,
     pub tables: u64,
     pub elements: u64,
+    /// What was found to be missing behind the data, for when damage comes: none of it is lost yet.
+    pub weaknesses: Vec<Problem>,
+    /// Pages whose sums were compared when the heap was opened with [`crate::Verify::Report`], and all there are.
+    pub pages_compared: u64,
+    pub pages: u64,
     /// Pages that did not hold their sums when the heap was opened with [`crate::Verify::Report`]; each is a problem too.
     pub unsound_pages: u64,
 }
@@ -120,6 +125,25 @@ impl Heap {
             let what = "a page does not hold its sum: its bytes changed without a commit";
             report.add(page * region::PAGE_BYTES, what);
             report.unsound_pages += 1;
+        }
+        let redundancy = self.region.redundancy();
+        report.pages = redundancy.pages;
+        report.pages_compared = redundancy.pages - redundancy.pages_without_sum;
+        for (offset, fault) in redundancy.superblocks {
+            let (this, other) = if offset == 0 { ('A', 'B') } else { ('B', 'A') };
+            report.weaknesses.push(Problem {
+                offset,
+                what: format!("superblock {this}: {fault}; its copy {other} serves"),
+            });
+        }
+        if !redundancy.has_sums && redundancy.pages_without_sum > 0 {
+            report.weaknesses.push(Problem {
+                offset: region::DATA_START,
+                what: format!(
+                    "{} of {} pages have no sum to compare: the file of sums is missing, or not of this heap and checkpoint",
+                    redundancy.pages_without_sum, redundancy.pages
+                ),
+            });
         }
         let mut blocks = Vec::new();
         let walked = walk_blocks(&self.region, &mut |block| {

@@ -11,14 +11,14 @@ use crate::cards::DirtyPage;
 use crate::error::{Error, ErrorKind};
 use crate::journal::{self, Contents, Frame, Tail};
 use crate::layout::{
-    FRAME_HEADER_BYTES, FRAMES_START, NOTE_BYTES, NOTE_OFFSET, Note, PAGE_BYTES,
+    FRAME_HEADER_BYTES, FRAMES_START, NOTE_BYTES, NOTE_OFFSET, Note, PAGE_BYTES, SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSETS, Superblock, page_sum, salt,
 };
 use crate::lock::Locks;
 use crate::map::Map;
-use crate::open::{OPENING_LIMIT, read_superblock};
+use crate::open::{OPENING_LIMIT, Redundancy, read_superblock};
 use crate::storage::Storage;
-use crate::sums::Sums;
+use crate::sums::{Compared, Sums};
 use crate::{Durability, Region, Result};
 use std::collections::BTreeMap;
 use std::io;
@@ -68,6 +68,8 @@ pub(crate) struct Backing {
     pub(crate) sums: Sums,
     /// Pages that did not hold their sums when the heap was opened with [`crate::Verify::Report`].
     pub(crate) unsound_pages: Vec<u64>,
+    /// Found at opening with `Verify::Report`.
+    pub(crate) redundancy: Redundancy,
     pub(crate) locks: Locks,
     pub(crate) writer: bool,
     pub(crate) superblock: Superblock,
@@ -614,6 +616,14 @@ impl Region {
         let Some(backing) = &mut self.backing else {
             return Ok(false);
         };
+        // A checkpoint writes both superblocks, but not what lies behind them in their pages.
+        let blank = [0; PAGE_BYTES as usize - SUPERBLOCK_BYTES];
+        for offset in SUPERBLOCK_OFFSETS {
+            backing
+                .heap
+                .write_at(&blank, offset + SUPERBLOCK_BYTES as u64)
+                .map_err(|e| Error::io(backing.path_text(), "blank its first pages", e))?;
+        }
         let first = crate::DATA_START;
         let pages = journal::page_sums(self.map.slice(first, self.end));
         let sums: BTreeMap<u64, u64> = (first / PAGE_BYTES..).zip(pages).collect();
@@ -862,12 +872,15 @@ impl Backing {
         Ok(whole.then_some(sums))
     }
 
-    /// The pages of a working copy just opened that do not have the sums that they should have.
-    pub(crate) fn find_unsound_pages(&self, map: &Map) -> io::Result<Vec<u64>> {
-        let Some(sums) = self.collect_sums()? else {
-            return Ok(Vec::new());
-        };
+    /// Compares the pages of a working copy just opened with the sums that they should have.
+    pub(crate) fn compare_pages(&self, map: &Map) -> io::Result<Compared> {
         let pages = crate::DATA_START / PAGE_BYTES..self.tail.end / PAGE_BYTES;
-        self.sums.unsound_pages(map, pages.start, pages.end, &sums)
+        let Some(sums) = self.collect_sums()? else {
+            return Ok(Compared {
+                unsound: Vec::new(),
+                without_sum: pages.end - pages.start,
+            });
+        };
+        self.sums.compare(map, pages.start, pages.end, &sums)
     }
 }

@@ -136,6 +136,20 @@ pub struct Facts {
     pub home: u64,
 }
 
+/// What stands behind the data in case of damage.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Redundancy {
+    /// Offset of each copy of the superblock that could not serve, and what is wrong with it. Never both.
+    pub superblocks: Vec<(u64, &'static str)>,
+    /// Pages of the heap, without those of the superblocks.
+    pub pages: u64,
+    /// How many of them have no sum that is known: none can be compared.
+    pub pages_without_sum: u64,
+    /// Whether there is a file of sums that belongs to this heap and its last checkpoint.
+    pub has_sums: bool,
+}
+
 /// Where the journal of a heap lies: beside it, with `.journal` appended.
 pub fn journal_path(heap: &Path) -> PathBuf {
     let mut name = OsString::from(heap);
@@ -370,6 +384,13 @@ impl Region {
         self.backing.as_ref().map_or(&[], |b| &b.unsound_pages)
     }
 
+    /// What stands behind the data in case of damage, as found when the region was opened with [`Verify::Report`].
+    pub fn redundancy(&self) -> Redundancy {
+        self.backing
+            .as_ref()
+            .map_or_else(Redundancy::default, |b| b.redundancy.clone())
+    }
+
     /// What there is to tell about the files; none for memory.
     pub fn facts(&self) -> Option<Facts> {
         let backing = self.backing.as_ref()?;
@@ -492,6 +513,7 @@ fn open_on(files: Files, how: How) -> Result<Region> {
     let mut backing = Backing {
         sums,
         unsound_pages: Vec::new(),
+        redundancy: Redundancy::default(),
         fresh_seqs: fresh_seqs.map(|f| f.header.seq).collect(),
         time_s: match found.frames.last() {
             Some(frame) => frame.header.time_s,
@@ -528,9 +550,19 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         Verify::No => false,
     };
     if wanted {
-        backing.unsound_pages = backing
-            .find_unsound_pages(&map)
+        let compared = backing
+            .compare_pages(&map)
             .map_err(io("verify its pages"))?;
+        backing.unsound_pages = compared.unsound;
+        if how.verify == Verify::Report {
+            backing.redundancy = Redundancy {
+                superblocks: superblock_faults(&*backing.heap)
+                    .map_err(io("read its superblocks"))?,
+                pages: (end - DATA_START) / PAGE_BYTES,
+                pages_without_sum: compared.without_sum,
+                has_sums: backing.sums.is_usable(),
+            };
+        }
     }
     if how.verify == Verify::Small
         && let Some(page) = backing.unsound_pages.first()
@@ -614,6 +646,23 @@ pub(crate) fn read_superblock(heap: &dyn Storage, text: &str) -> Result<Superblo
             .into())
         }
     }
+}
+
+/// Copies of the superblock that could not serve, of a heap that opened.
+fn superblock_faults(heap: &dyn Storage) -> io::Result<Vec<(u64, &'static str)>> {
+    let mut faults = Vec::new();
+    for offset in SUPERBLOCK_OFFSETS {
+        let mut page = [0; PAGE_BYTES as usize];
+        heap.read_at(&mut page, offset)?;
+        let (copy, rest) = page.split_at(SUPERBLOCK_BYTES);
+        match copy.first_chunk().map(Superblock::decode) {
+            Some(Ok(_)) if rest.iter().all(|&b| b == 0) => {}
+            Some(Ok(_)) => faults.push((offset, "bytes of its page that should be zero are not")),
+            Some(Err(SuperblockFault::Blank)) => faults.push((offset, "it is blank")),
+            _ => faults.push((offset, "damaged: its bytes do not hold their checksum")),
+        }
+    }
+    Ok(faults)
 }
 
 fn check_journal_header(

@@ -16,6 +16,15 @@ use crate::storage::Storage;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind as IoKind};
 
+/// What a comparison of pages with their sums gave.
+#[derive(Default)]
+pub(crate) struct Compared {
+    /// Pages that do not hold their sums.
+    pub(crate) unsound: Vec<u64>,
+    /// How many pages have no sum that is known.
+    pub(crate) without_sum: u64,
+}
+
 /// The file `HEAP.sums`, if there is one that can be used.
 pub(crate) struct Sums {
     file: Option<Box<dyn Storage>>,
@@ -120,17 +129,21 @@ impl Sums {
         file.sync()
     }
 
-    /// The pages of `map` from `first` to the page `end` that do not have their expected sum. `from_frames` overrides the
-    /// file.
-    pub(crate) fn unsound_pages(
+    /// Whether there is a file that belongs to this heap and checkpoint.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.usable
+    }
+
+    /// Compares the pages of `map` from `first` to the page `end` with their expected sums. `from_frames` overrides the file.
+    pub(crate) fn compare(
         &self,
         map: &Map,
         first: u64,
         end: u64,
         from_frames: &BTreeMap<u64, u64>,
-    ) -> io::Result<Vec<u64>> {
+    ) -> io::Result<Compared> {
         const BATCH: u64 = 1000;
-        let mut unsound = Vec::new();
+        let mut compared = Compared::default();
         let mut known = vec![0; BATCH.min(end.saturating_sub(first)) as usize];
         let mut page = first;
         while page < end {
@@ -139,12 +152,14 @@ impl Sums {
             for (page, &sum) in (page..page + count).zip(&known) {
                 let expected = from_frames.get(&page).copied().unwrap_or(sum);
                 let bytes = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
-                if expected != 0 && page_sum(bytes) != expected {
-                    unsound.push(page);
+                if expected == 0 {
+                    compared.without_sum += 1;
+                } else if page_sum(bytes) != expected {
+                    compared.unsound.push(page);
                 }
             }
             page += count;
         }
-        Ok(unsound)
+        Ok(compared)
     }
 }
