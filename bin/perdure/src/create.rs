@@ -14,8 +14,8 @@ pub struct CreateArgs {
     /// The heap file to make; its journal HEAP.journal and the sums of its pages HEAP.sums are made beside it
     pub heap: PathBuf,
     /// The largest size that it may grow to, such as 10M or 2G, at least 1M; without one it grows as far as the disk goes
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", hide_default_value = true)]
-    pub limit: u64,
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
+    pub limit: Option<u64>,
 }
 
 pub fn run(args: &CreateArgs, out: &mut Out) -> Result<Exit> {
@@ -28,14 +28,14 @@ pub fn run(args: &CreateArgs, out: &mut Out) -> Result<Exit> {
         return Err(Negative(why).into());
     }
     let options = Options {
-        limit_bytes: args.limit,
+        limit_bytes: args.limit.unwrap_or(0),
         ..Options::writer()
     };
     let heap = Heap::open(&args.heap, options).map_err(CannotOpen)?;
     heap.close(Durability::Durable).map_err(CannotOpen)?;
     match args.limit {
-        0 => writeln!(out, "made {} (no limit)", args.heap.display())?,
-        limit => writeln!(
+        None => writeln!(out, "made {} (no limit)", args.heap.display())?,
+        Some(limit) => writeln!(
             out,
             "made {} (limit {})",
             args.heap.display(),
@@ -43,6 +43,16 @@ pub fn run(args: &CreateArgs, out: &mut Out) -> Result<Exit> {
         )?,
     }
     Ok(Exit::Ok)
+}
+
+/// A size that a heap may have.
+fn parse_limit(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        bytes if bytes < heap::LIMIT_BYTES_MIN => {
+            Err("a heap needs more room; the smallest limit is 1M".into())
+        }
+        bytes => Ok(bytes),
+    }
 }
 
 /// A size in bytes, with K, M, G or T for powers of 1024.

@@ -185,13 +185,23 @@ impl Dump<'_> {
                     path_len: self.path.len(),
                 }));
             }
-            Cell::Table(_) => self.line.extend_from_slice(b"[]  # an empty array"),
+            Cell::Table(_) => {
+                self.line.clear();
+                self.line.extend_from_slice(b"split(\"\", ");
+                self.line.extend_from_slice(&self.path);
+                self.line.extend_from_slice(b")  # an empty array");
+            }
+            cell if text::kind(cell) == "unknown" => {
+                self.line
+                    .extend_from_slice(b"  # a value that this program does not know: ");
+                text::push_value(&mut self.line, cell);
+            }
             cell if text::kind(cell) == "uninitialized" => {
                 self.line.extend_from_slice(b"  # uninitialized")
             }
             cell => {
                 self.line.extend_from_slice(b" = ");
-                text::push_value(&mut self.line, cell);
+                text::push_constant(&mut self.line, cell);
                 if text::kind(cell) == "strnum" {
                     self.line.extend_from_slice(b"  # strnum");
                 }

@@ -1,4 +1,4 @@
-//! Reads what `perdure get` is asked for: `total`, `freq["river"]`, `m["a","b"]`, `a[1][2]`, `"a.root"["key"]`.
+//! Reads what `perdure get` is asked for: `total`, `freq["river"]`, `m["a","b"]`, `a[1][2]`, `a.root["key"]`, `"a.root"["key"]`.
 
 use crate::text::SUBSEP;
 
@@ -6,7 +6,7 @@ use crate::text::SUBSEP;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expression {
     pub name: Vec<u8>,
-    /// The name was quoted: it is a root's, not a variable's.
+    /// The name is a root's, not a variable's: it was quoted, or has a dot.
     pub is_root: bool,
     pub keys: Vec<Vec<u8>>,
 }
@@ -48,6 +48,7 @@ pub fn parse(text: &str) -> Result<Expression, BadExpression> {
     } else {
         reader.name()?
     };
+    let is_root = is_root || name.contains(&b'.'); // no variable's name has a dot
     let mut keys = Vec::new();
     reader.skip_blanks();
     while reader.eat(b'[') {
@@ -128,9 +129,9 @@ impl Reader<'_> {
         {
             return Err(self.bad("a name"));
         }
-        // Colons: names in namespaces, such as pm::count.
+        // Colons: names in namespaces, such as pm::count. Dots: roots, such as awk.positions.
         Ok(self
-            .take_while(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')
+            .take_while(|b| b.is_ascii_alphanumeric() || b"_:.".contains(&b))
             .to_vec())
     }
 
@@ -216,6 +217,7 @@ mod tests {
         assert_eq!(keys("a[1][007]"), [b"1", b"7"]);
         assert_eq!(keys(r#"a["\101\n\"\\\377"]"#), [b"A\n\"\\\xff"]);
         assert_eq!(keys("a[0.1]"), [b"0.1"]);
+        assert!(parse("a.root[1]").is_ok_and(|e| e.is_root && e.name == b"a.root"));
         assert!(parse("\"a.root\"").is_ok_and(|e| e.is_root && e.name == b"a.root"));
     }
 

@@ -37,12 +37,18 @@ pub fn run(args: &GetArgs, out: &mut Out) -> Result<Exit> {
         }
         return Ok(Exit::Ok);
     }
-    if wanted.keys.is_empty()
-        && !wanted.is_root
+    let name = String::from_utf8_lossy(&wanted.name).into_owned();
+    if !wanted.is_root
         && let Some(table) = root(&heap, FUNCTIONS)?
         && let Some(slot) = heap.find(table, &wanted.name)?
         && let Cell::Str { bytes, .. } = heap.cell(slot)?
     {
+        if !wanted.keys.is_empty() {
+            return Err(Negative(format!(
+                "heap \"{shown}\": {name} is no array: it is a function; \"perdure get {shown} {name}\" prints its text"
+            ))
+            .into());
+        }
         out.write_all(bytes)?;
         if bytes.last() != Some(&b'\n') {
             out.write_all(b"\n")?;
@@ -54,7 +60,6 @@ pub fn run(args: &GetArgs, out: &mut Out) -> Result<Exit> {
     } else {
         "variable or function"
     };
-    let name = String::from_utf8_lossy(&wanted.name).into_owned();
     Err(Negative(format!(
         "heap \"{shown}\": there is no {what} named {name}; \"perdure vars {shown}\" lists what there is"
     ))
@@ -119,7 +124,9 @@ fn print_array(heap: &Heap, table: Table, raw: bool, out: &mut Out) -> Result<()
         line.push(b'\t');
         push(&mut line, cell, raw);
         if let Cell::Table(inner) = cell {
-            let _ = write!(line, "(an array of {} elements)", heap.table_len(inner)?);
+            let count = heap.table_len(inner)?;
+            let s = if count == 1 { "" } else { "s" };
+            let _ = write!(line, "(an array of {count} element{s})");
         }
         line.push(b'\n');
         out.write_all(&line).map_err(output_error)
@@ -130,6 +137,8 @@ fn print_array(heap: &Heap, table: Table, raw: bool, out: &mut Out) -> Result<()
 fn push(line: &mut Vec<u8>, cell: Cell<'_>, raw: bool) {
     match cell {
         Cell::Str { bytes, .. } if raw => line.extend_from_slice(bytes),
+        // As a program prints it.
+        Cell::Num(0.0) | Cell::Other(b"F-0p0") => line.push(b'0'),
         cell => text::push_value(line, cell),
     }
 }

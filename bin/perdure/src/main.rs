@@ -20,8 +20,8 @@ use clap::{Args, Parser, Subcommand};
 use exit::Exit;
 use heap::{ErrorKind, Heap, Options, Verify};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Look after heap files: the files in which pmawk keeps variables, arrays and functions.
@@ -168,8 +168,8 @@ fn run(command: Command, out: &mut Out) -> Result<Exit> {
         Command::Info(args) => info::run(&args, out),
         Command::Vars(args) => vars::run(&args, out),
         Command::Get(args) => get::run(&args, out),
-        Command::Check(args) => check::run(&args, out),
         Command::Delete(args) => delete::run(&args, out),
+        Command::Check(args) => check::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
     }
 }

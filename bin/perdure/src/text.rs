@@ -127,6 +127,38 @@ pub fn push_value(out: &mut Vec<u8>, cell: Cell<'_>) {
     }
 }
 
+/// Appends a value that is no table as an expression that gives the same value to a program: with `--bignum`, and as many
+/// bits as the value has, for what was stored by such a run.
+pub fn push_constant(out: &mut Vec<u8>, cell: Cell<'_>) {
+    let start = out.len();
+    push_value(out, cell);
+    let is_number = matches!(cell, Cell::Num(_) | Cell::Other([b'F', ..]));
+    let text = &out[start..];
+    if !is_number {
+        return;
+    }
+    if text.ends_with(b"inf") || text.ends_with(b"nan") {
+        // Only texts mean these.
+        out.insert(start, b'"');
+        out.extend_from_slice(b"\" + 0");
+    } else if text == b"-0x0p0" {
+        out.truncate(start);
+        out.extend_from_slice(b"-0");
+    } else if let Some(at) = text.iter().position(|&b| b == b'p') {
+        // By a number that is no integer, so that the value is none either.
+        let exponent = out.split_off(start + at).split_off(1);
+        match exponent.first() {
+            Some(b'-') => out.extend_from_slice(b" * 2 ^ "),
+            Some(b'0') => {
+                out.extend_from_slice(b" * 1.0");
+                return;
+            }
+            _ => out.extend_from_slice(b" / 2 ^ -"),
+        }
+        out.extend_from_slice(&exponent);
+    }
+}
+
 /// AWK's other kinds of values (docs/format.md) as a program would write them.
 fn push_other(out: &mut Vec<u8>, bytes: &[u8]) {
     match bytes.split_first() {
@@ -154,7 +186,6 @@ fn push_other(out: &mut Vec<u8>, bytes: &[u8]) {
         }
         Some((b'U', [])) | None => {}
         Some(_) => {
-            out.extend_from_slice(b"a value that this program does not know: ");
             push_quoted(out, bytes);
         }
     }

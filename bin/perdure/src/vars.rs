@@ -5,6 +5,7 @@ use crate::text;
 use crate::{HeapArgs, Out};
 use anyhow::Result;
 use heap::{Cell, Heap, Slot, Table};
+use std::collections::HashSet;
 use std::io::Write;
 
 /// Root of AWK's global variables: name to scalar or table.
@@ -99,9 +100,29 @@ pub fn run(args: &HeapArgs, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// The bytes of an array and of all arrays in it.
+fn bytes_of(heap: &Heap, table: Table) -> heap::Result<u64> {
+    let mut total = 0u64;
+    // By a list and not by recursion: depth is the data's choice. An array that is met again is damage, and counted once.
+    let mut waiting = vec![table];
+    let mut seen = HashSet::from([table.offset()]);
+    while let Some(table) = waiting.pop() {
+        total = total.saturating_add(heap.table_bytes(table)?);
+        heap.for_each(table, &mut |_, cell| {
+            if let Cell::Table(inner) = cell
+                && seen.insert(inner.offset())
+            {
+                waiting.push(inner);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(total)
+}
+
 fn row(heap: &Heap, name: &[u8], cell: Cell<'_>, kind: &'static str) -> Result<Row> {
     let (count, bytes) = match cell {
-        Cell::Table(table) => (heap.table_len(table)?.to_string(), heap.table_bytes(table)?),
+        Cell::Table(table) => (heap.table_len(table)?.to_string(), bytes_of(heap, table)?),
         Cell::Str { bytes, .. } | Cell::Other(bytes) if bytes.len() > 15 => {
             ("-".into(), ENTRY_BYTES + bytes.len() as u64)
         }

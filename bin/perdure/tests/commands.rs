@@ -136,8 +136,8 @@ fn create_makes_a_heap_and_never_overwrites() {
     place.refuses(&["create", "a.heap"], 1, &["a.heap", "exists already"]);
     place.refuses(
         &["create", "c.heap", "--limit", "10"],
-        3,
-        &["too small", "1048576"],
+        2,
+        &["--limit", "'10'", "the smallest limit is 1M"],
     );
     place.refuses(&["create", "c.heap", "--limit", "1Q"], 2, &["no unit"]);
     assert!(!place.path("c.heap").exists());
@@ -222,6 +222,12 @@ fn vars_get_and_dump_tell_what_is_there() {
         "function twice(x) {\n\treturn x \"\" x # \u{1b}[0m\n}\n",
     );
     get("\"app.state\"[\"k\"]", "1\n");
+    get("app.state[\"k\"]", "1\n");
+    place.refuses(
+        &["get", "a.heap", "twice[1]"],
+        1,
+        &["twice is no array: it is a function"],
+    );
     place.expect(&["get", "--raw", "a.heap", "line"], 0, "river\n");
     place.refuses(
         &["get", "a.heap", "absent"],
@@ -247,7 +253,7 @@ fn vars_get_and_dump_tell_what_is_there() {
         &["dump", "a.heap"],
         0,
         "function twice(x) {\n\treturn x \"\" x # \\033[0m\n}\n\
-         empty[]  # an empty array\n\
+         split(\"\", empty)  # an empty array\n\
          freq[\"river\"] = 3\n\
          freq[\"a\",\"b\"] = 2\n\
          freq[\"7\"] = \"seven\"\n\
@@ -260,6 +266,177 @@ fn vars_get_and_dump_tell_what_is_there() {
          total = 54\n\
          \"app.state\"[\"k\"] = 1\n",
     );
+}
+
+#[test]
+fn vars_counts_the_arrays_in_arrays() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
+    let globals = heap.root("awk.globals").expect("room");
+    let outer = heap.table_new().expect("room");
+    set(&mut heap, globals, b"outer", Cell::Table(outer));
+    let inner = heap.table_new().expect("room");
+    set(&mut heap, outer, b"only", Cell::Table(inner));
+    for n in 0..1000 {
+        set(
+            &mut heap,
+            inner,
+            format!("key {n}").as_bytes(),
+            Cell::Num(1.0),
+        );
+    }
+    set(&mut heap, globals, b"zero", Cell::Num(-0.0));
+    heap.commit(Durability::Durable).expect("committed");
+    heap.close(Durability::Durable).expect("closed");
+    let (vars, _) = texts(&place.run(&["vars", "a.heap"]));
+    let bytes = vars.lines().find(|line| line.starts_with("outer"));
+    let bytes = bytes.and_then(|line| line.split_whitespace().last());
+    let bytes: u64 = bytes.and_then(|n| n.parse().ok()).expect("a number");
+    assert!((32_000..100_000).contains(&bytes), "{vars}");
+    let shown = "\"only\"\t(an array of 1000 elements)\n";
+    place.expect(&["get", "a.heap", "outer"], 0, shown);
+    place.expect(&["get", "a.heap", "zero"], 0, "0\n");
+}
+
+#[test]
+fn a_dump_is_made_of_statements() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
+    let globals = heap.root("awk.globals").expect("room");
+    let outer = heap.table_new().expect("room");
+    set(&mut heap, globals, b"outer", Cell::Table(outer));
+    let empty = heap.table_new().expect("room");
+    set(&mut heap, outer, b"empty", Cell::Table(empty));
+    for (name, value) in [
+        (&b"a"[..], Cell::Num(f64::INFINITY)),
+        (b"b", Cell::Num(-f64::NAN)),
+        (b"c", Cell::Num(-0.0)),
+        (b"d", Cell::Other(b"F-19p-4")),
+        (b"d2", Cell::Other(b"F19p4")),
+        (b"d3", Cell::Other(b"F19p0")),
+        (b"e", Cell::Other(b"F-inf")),
+        (b"f", Cell::Other(b"F-0p0")),
+        (b"g", Cell::Other(b"R/p")),
+        (b"h", Cell::Other(b"?new")),
+    ] {
+        set(&mut heap, globals, name, value);
+    }
+    heap.commit(Durability::Durable).expect("committed");
+    heap.close(Durability::Durable).expect("closed");
+    place.expect(
+        &["dump", "a.heap"],
+        0,
+        "a = \"+inf\" + 0\n\
+         b = \"-nan\" + 0\n\
+         c = -0\n\
+         d = -0x19 * 2 ^ -4\n\
+         d2 = 0x19 / 2 ^ -4\n\
+         d3 = 0x19 * 1.0\n\
+         e = \"-inf\" + 0\n\
+         f = -0\n\
+         g = @//p/\n\
+         h  # a value that this program does not know: \"?new\"\n\
+         split(\"\", outer[\"empty\"])  # an empty array\n",
+    );
+}
+
+#[test]
+fn delete_removes_all_names_or_none() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    make(&path);
+    let (before, _) = texts(&place.run(&["dump", "a.heap"]));
+    place.refuses(
+        &["delete", "a.heap", "freq", "absent"],
+        1,
+        &["named absent", "nothing was deleted"],
+    );
+    place.expect(&["dump", "a.heap"], 0, &before);
+    place.refuses(&["delete", "a.heap"], 2, &["NAME"]);
+    place.refuses(&["delete", "b.heap", "x"], 3, &["b.heap", "no such file"]);
+    let writer = Heap::open(&path, Options::writer()).expect("it opens");
+    place.refuses(
+        &["delete", "--lock-timeout", "0", "a.heap", "freq"],
+        3,
+        &["another process is writing"],
+    );
+    drop(writer);
+    let names = ["freq", "twice", "total", "name", "line"];
+    let said = format!("deleted {}\n", names.join(" "));
+    place.expect(&[&["delete", "a.heap"], &names[..]].concat(), 0, &said);
+    place.expect(
+        &["dump", "a.heap"],
+        0,
+        "split(\"\", empty)  # an empty array\n\
+         nothing  # uninitialized\n\
+         ratio = 0.1\n\
+         seen = \" 12 \"  # strnum\n\
+         \"app.state\"[\"k\"] = 1\n",
+    );
+    let (check, _) = texts(&place.run(&["check", "a.heap"]));
+    assert_has(&check, &["no damage:"]);
+}
+
+#[test]
+fn lost_redundancy_is_told_and_made_anew() {
+    let place = Place::new();
+    let path = place.path("a.heap");
+    make(&path);
+    let whole = std::fs::read(&path).expect("readable");
+    for (at, copy) in [(0, 'A'), (127, 'A'), (4095, 'A'), (4096, 'B'), (8191, 'B')] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xa7;
+        std::fs::write(&path, bytes).expect("writable");
+        let output = place.run(&["check", "a.heap"]);
+        let (out, _) = texts(&output);
+        assert_eq!(output.status.code(), Some(1), "byte {at}: {out}");
+        let other = if copy == 'A' { 'B' } else { 'A' };
+        let (copy, other) = (
+            format!("superblock {copy}: "),
+            format!("copy {other} serves"),
+        );
+        assert_has(
+            &out,
+            &[&copy, &other, "check --accept", "no damage to the data"],
+        );
+    }
+    // The journal of a heap that was never checkpointed has all sums itself.
+    std::fs::remove_file(place.path("a.heap.sums")).expect("ours");
+    let (out, _) = texts(&place.run(&["check", "a.heap"]));
+    assert!(!out.contains("no sum"), "{out}");
+    assert_eq!(
+        place.run(&["check", "--accept", "a.heap"]).status.code(),
+        Some(0)
+    );
+    let (out, _) = texts(&place.run(&["check", "a.heap"]));
+    assert_has(&out, &["no damage:"]);
+    std::fs::remove_file(place.path("a.heap.sums")).expect("ours");
+    let output = place.run(&["check", "a.heap"]);
+    let (out, _) = texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    assert_has(&out, &["pages have no sum to compare", "check --accept"]);
+    assert_eq!(
+        place.run(&["check", "--accept", "a.heap"]).status.code(),
+        Some(0)
+    );
+    place.expect(&["get", "a.heap", "total"], 0, "54\n");
+    assert_eq!(place.run(&["check", "a.heap"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_closed_standard_output_is_an_error() {
+    let place = Place::new();
+    make(&place.path("a.heap"));
+    let output = Command::new("sh")
+        .args(["-c", &format!("exec '{BIN}' vars a.heap >&-")])
+        .current_dir(place.dir.path())
+        .output()
+        .expect("sh starts");
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert_has(&err, &["Bad file descriptor"]);
 }
 
 #[test]
