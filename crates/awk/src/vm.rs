@@ -750,6 +750,13 @@ impl<'p> Vm<'p> {
                         self.nums.push(v);
                     }
                 }
+                Op::ScalarGlobal(n) => {
+                    if matches!(self.globals[n as usize], Value::Uninit)
+                        && self.store.global_is_array(n)
+                    {
+                        return Err(self.global_array_as_scalar(n));
+                    }
+                }
                 Op::GrowGlobal(n) => {
                     let mark = self.pop_mark();
                     grow(
@@ -1090,6 +1097,11 @@ impl<'p> Vm<'p> {
                     if let Some(flow) = self.return_to(back) {
                         return Ok(flow);
                     }
+                }
+                Op::CallUndefined { name } => {
+                    let name = self.settings.text_of(&self.code.consts[name as usize]);
+                    let name = String::from_utf8_lossy(&name);
+                    return Err(Fatal::new(format!("function `{name}` is not defined")));
                 }
                 Op::CallIndirect { args } => self.call_indirect(args)?,
                 Op::Builtin { which, args } => {

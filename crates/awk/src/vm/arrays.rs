@@ -133,12 +133,15 @@ impl Vm<'_> {
 
     /// A variable that holds nothing is read: from now on it is a scalar.
     #[cold]
+    pub(super) fn global_array_as_scalar(&self, n: u32) -> Fatal {
+        let name = &self.code.globals[n as usize];
+        Fatal::new(format!("attempt to use array `{name}` in a scalar context"))
+    }
+
+    #[cold]
     pub(super) fn touch_global(&mut self, n: u32) -> Result<Value> {
         if self.store.global_is_array(n) {
-            let name = &self.code.globals[n as usize];
-            return Err(Fatal::new(format!(
-                "attempt to use array `{name}` in a scalar context"
-            )));
+            return Err(self.global_array_as_scalar(n));
         }
         self.globals[n as usize] = Value::Unassigned;
         if self.settings.lint {
