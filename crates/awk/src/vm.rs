@@ -1180,7 +1180,6 @@ impl<'p> Vm<'p> {
                 }
                 Op::NextRecord { end } => {
                     if !self.next_record()? {
-                        self.end_inplace()?;
                         self.phase = Phase::End;
                         self.ip = end as usize;
                     }
@@ -1218,7 +1217,6 @@ impl<'p> Vm<'p> {
                     if self.phase == Phase::End {
                         return Ok(Flow::Halted);
                     }
-                    self.end_inplace()?;
                     self.phase = Phase::End;
                     self.ip = code.end_start as usize;
                 }
