@@ -296,7 +296,7 @@ impl Vm<'_> {
                 if self.formats.len() >= CACHE_MAX {
                     self.formats.clear();
                 }
-                let format = Rc::new(Format::parse_in(&self.scratch, self.settings.grouping));
+                let format = Rc::new(Format::parse_in(&self.scratch, self.settings.numbers));
                 self.formats.insert(self.scratch.clone(), format.clone());
                 format
             }
