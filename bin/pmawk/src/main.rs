@@ -278,7 +278,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         numbers
     };
     language.dates = Dates::of_locale(&locale("LC_TIME")).into();
-    language.wish.all_variables = args.dump_variables.is_some();
+    language.wish.all_variables = args.dump_variables.is_some() || args.debug.is_some();
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;

@@ -8,6 +8,7 @@ fn limited(limit_kb: u64, arguments: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", "ulimit -v \"$0\" && exec \"$@\""])
         .arg(limit_kb.to_string())
+        .env("LC_ALL", "C.UTF-8")
         .arg(env!("CARGO_BIN_EXE_pmawk"))
         .args(arguments)
         .output()
@@ -60,4 +61,14 @@ fn arrays_that_fill_memory_are_a_fatal_error() {
     assert!(text.contains("memory is full: "), "{text}");
     assert!(!text.contains("commit"), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn computed_patterns_that_are_large_are_not_all_kept() {
+    let program = r#"BEGIN {
+        for (i = 1; i <= 450; i++) n += sprintf("%500s", i) ~ ("[[:alpha:]]+ \\w{1,20}" i)
+        print n + 0
+    }"#;
+    let output = limited(500_000, &[program]);
+    assert_eq!(output.stdout, b"0\n", "{output:?}");
 }

@@ -10,10 +10,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use awk_syntax::Dialect;
 use awk_syntax::ast::{ArithOp, CompareOp};
 use awk_syntax::names::{Builtin, Library, Origin, Special};
 use awk_syntax::span::Span;
+use awk_syntax::{Dialect, Kind};
 
 use crate::fields::Splitter;
 use crate::format::Format;
@@ -447,6 +447,8 @@ pub struct Code {
     pub formats: Vec<Rc<Format>>,
     /// Names of the global variables by number.
     pub globals: Vec<String>,
+    /// What each is used as.
+    pub global_kinds: Vec<Kind>,
     /// Functions by number.
     pub functions: Vec<FunctionCode>,
     /// How many range patterns there are.

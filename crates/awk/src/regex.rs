@@ -273,6 +273,19 @@ impl Regex {
         })
     }
 
+    /// Memory of what has been built for the pattern so far, in bytes, about: it grows while texts are searched.
+    pub fn held_bytes(&self) -> usize {
+        let automaton = match &self.plan {
+            Plan::Automaton(automaton) => automaton.held_bytes(),
+            _ => 0,
+        };
+        let groups = self.groups.get().and_then(Option::as_ref);
+        let insensitive = self.insensitive.get().and_then(Option::as_ref);
+        automaton
+            + groups.map_or(0, |groups| groups.held_bytes())
+            + insensitive.map_or(0, |regex| regex.held_bytes())
+    }
+
     /// The pattern as it was given.
     pub fn source(&self) -> &[u8] {
         &self.source

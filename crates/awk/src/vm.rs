@@ -59,6 +59,9 @@ const FRAMES_MAX: usize = 10_000_000;
 /// Dynamic regular expressions and formats kept compiled; a program that makes more begins again.
 const CACHE_MAX: usize = 500;
 
+/// Memory for these regular expressions, in bytes: a `\w{1,20}` alone has 2 MB.
+const CACHE_BYTES_MAX: usize = 128 << 20;
+
 /// Which rules are running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
@@ -1192,7 +1195,6 @@ impl<'p> Vm<'p> {
                 }
                 Op::NextRecord { end } => {
                     if !self.next_record()? {
-                        self.end_inplace()?;
                         self.phase = Phase::End;
                         self.ip = end as usize;
                     }
@@ -1230,7 +1232,6 @@ impl<'p> Vm<'p> {
                     if self.phase == Phase::End {
                         return Ok(Flow::Halted);
                     }
-                    self.end_inplace()?;
                     self.phase = Phase::End;
                     self.ip = code.end_start as usize;
                 }

@@ -83,6 +83,17 @@ impl Automaton {
         }
     }
 
+    /// Memory of what has been built so far, in bytes, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        let search = self.search.get().and_then(Option::as_ref);
+        let ends = self.ends.get().and_then(Option::as_ref);
+        search.map_or(0, |search| {
+            search.engine.memory_usage() + search.cache.borrow().memory_usage()
+        }) + ends.map_or(0, |ends| {
+            ends.dfa.get_nfa().memory_usage() + ends.cache.borrow().memory_usage()
+        })
+    }
+
     pub(super) fn hir(&self) -> &Hir {
         &self.hir
     }

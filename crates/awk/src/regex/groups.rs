@@ -87,6 +87,19 @@ impl Known {
 
 impl Groups {
     /// The steps of `hir`, whose groups are captures.
+    /// Memory, in bytes, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        let own = |step: &Step| match step {
+            Step::Bytes(_) => 256,
+            Step::Chars(ranges) => size_of_val(&**ranges),
+            _ => 0,
+        };
+        self.steps
+            .iter()
+            .map(|step| size_of::<Step>() + own(step))
+            .sum()
+    }
+
     pub(super) fn new(hir: &Hir) -> Groups {
         let mut groups = Groups {
             steps: Vec::new(),

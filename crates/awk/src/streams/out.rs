@@ -1,6 +1,7 @@
 //! One buffered output.
 //!
-//! Invariant: bytes leave the buffer either to the system or with an error; they are never silently lost.
+//! Invariant: bytes leave the buffer either to the system or with an error; only what a command has ended without reading may
+//! be lost without one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

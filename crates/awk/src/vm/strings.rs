@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{CACHE_MAX, Vm};
+use super::{CACHE_BYTES_MAX, CACHE_MAX, Vm};
 use crate::code::{Arr, Re, Sep};
 use crate::error::{Fatal, Step as Result};
 use crate::fields::csv;
@@ -80,7 +80,13 @@ impl Vm<'_> {
                             error.what
                         ))
                     })?;
-                if self.regexes.len() >= CACHE_MAX {
+                // Not at every one: counting takes its time, and what is counted grows while it is used.
+                let count = self.regexes.len();
+                let is_heavy = count.is_multiple_of(16) && {
+                    let held = self.regexes.values().map(|regex| regex.held_bytes());
+                    held.sum::<usize>() > CACHE_BYTES_MAX
+                };
+                if count >= CACHE_MAX || is_heavy {
                     self.regexes.clear();
                 }
                 let regex = Rc::new(made);
