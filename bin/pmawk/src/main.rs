@@ -272,7 +272,8 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     };
     language.wish.marked = args.profile.is_some() || args.trace || args.debug.is_some();
     language.wish.grouping = Grouping::of_locale(&locale("LC_NUMERIC"));
-    language.wish.all_variables = args.dump_variables.is_some();
+    // A debugger may be asked for what the program does not mention.
+    language.wish.all_variables = args.dump_variables.is_some() || args.debug.is_some();
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;
