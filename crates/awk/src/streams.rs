@@ -205,19 +205,20 @@ impl Streams {
         self.environment = Some(variables);
     }
 
-    /// Sends standard output, that of commands included, to a file for a while. What was printed before goes where it went.
+    /// Sends standard output, that of commands included, to a file for a while; messages call it `name`. What was printed
+    /// before goes where it went.
     ///
     /// # Errors
     /// What was printed before cannot be written, or the file cannot be opened once more for commands; nothing has changed
     /// then.
-    pub fn redirect_stdout(&mut self, file: File) -> Result<Redirected, StreamError> {
+    pub fn redirect_stdout(&mut self, file: File, name: &[u8]) -> Result<Redirected, StreamError> {
         self.stdout.flush()?;
         let copy = file.try_clone().map_err(|source| StreamError::Write {
-            name: shown(&self.stdout.name),
+            name: shown(name),
             source,
         })?;
         self.redirected = Some(copy);
-        let new = Out::new(b"/dev/stdout", Sink::Handle(file));
+        let new = Out::new(name, Sink::Handle(file));
         Ok(Redirected(Some(std::mem::replace(&mut self.stdout, new))))
     }
 

@@ -70,7 +70,7 @@ impl Vm<'_> {
         let kept = std::fs::set_permissions(&new, std::fs::Permissions::from_mode(meta.mode()));
         // Only root may give files away; whoever edits in place keeps the file otherwise.
         let _ = std::os::unix::fs::fchown(&file, Some(meta.uid()), Some(meta.gid()));
-        let output = self.streams.redirect_stdout(file)?;
+        let output = self.streams.redirect_stdout(file, &name)?;
         self.inplace = Some(Inplace { path, new, output });
         kept.map_err(|error| Fatal::operand(format!("inplace: {}", system_reason(&error))))
     }
