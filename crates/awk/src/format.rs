@@ -274,6 +274,11 @@ impl Format {
         Format::parse_in(fmt, Grouping::None)
     }
 
+    /// What it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Format>() + self.source.len() + size_of_val(&*self.pieces)
+    }
+
     /// [`Format::parse`], `grouping` saying what the `'` flag does.
     pub fn parse_in(fmt: &[u8], grouping: Grouping) -> Format {
         let mut parser = Parser {
