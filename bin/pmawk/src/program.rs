@@ -77,7 +77,7 @@ fn read_file(file: &OsString, path: &[PathBuf]) -> Result<(String, Vec<u8>)> {
     }
     let Some(place) = awk::find_source(&shown, path) else {
         let reason = awk::why_not_found(&shown, path);
-        anyhow::bail!("cannot read program file `{shown}': {reason}");
+        anyhow::bail!("cannot read program file {shown:?}: {reason}");
     };
     let name = if shown.contains('/') && Path::new(file).exists() {
         shown.clone()
@@ -86,7 +86,7 @@ fn read_file(file: &OsString, path: &[PathBuf]) -> Result<(String, Vec<u8>)> {
         place.display().to_string()
     };
     text = std::fs::read(&place)
-        .map_err(|error| unreadable(&format!("program file `{shown}'"), &error))?;
+        .map_err(|error| unreadable(&format!("program file {shown:?}"), &error))?;
     Ok((name, text))
 }
 
