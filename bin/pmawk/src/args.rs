@@ -66,6 +66,7 @@ pub struct Args {
     pub sandbox: bool,
     pub bignum: bool,
     pub non_decimal: bool,
+    pub use_lc_numeric: bool,
     pub trace: bool,
     /// `-E`: operands are no assignments.
     pub no_assignments: bool,
@@ -325,8 +326,7 @@ impl Args {
             "copyright" | "copyleft" => self.copyright = true,
             "version" => self.version = true,
             "help" | "usage" => self.help = true,
-            // How numbers are written where a locale has another decimal point: there is none here.
-            "use-lc-numeric" => {}
+            "use-lc-numeric" => self.use_lc_numeric = true,
             // There is nothing to choose: programs are always compiled the same way.
             "optimize" | "no-optimize" => {}
             "csv" => self.separated(Notation::Csv, value)?,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use awk::format::Grouping;
+use awk::locale::{Dates, Numbers};
 use awk::regex::Syntax;
 use awk::settings::Notation;
 use awk::text::Charset;
@@ -272,7 +272,13 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         ..language.reading
     };
     language.wish.marked = args.profile.is_some() || args.trace || args.debug.is_some();
-    language.wish.grouping = Grouping::of_locale(&locale("LC_NUMERIC"));
+    let numbers = Numbers::of_locale(&locale("LC_NUMERIC"));
+    language.wish.numbers = if args.use_lc_numeric || dialect == Dialect::Posix {
+        numbers.everywhere()
+    } else {
+        numbers
+    };
+    language.dates = Dates::of_locale(&locale("LC_TIME")).into();
     // A debugger may be asked for what the program does not mention.
     language.wish.all_variables = args.dump_variables.is_some() || args.debug.is_some();
     language.wish.notation = args.output != Notation::Plain;

@@ -1,5 +1,6 @@
-//! `--resume` under fire: a log that grows, is rotated and truncated, read by runs that are killed at random moments. In the end
-//! every line has been counted exactly once.
+//! `--resume` under fire: a log that grows, is rotated, truncated and replaced, read by runs that are killed at random moments. In
+//! the end every line has been counted exactly once. The writer does what writers do: it leaves lines half written, begins each
+//! file with the same line, and goes on for a while in a file that was renamed.
 //!
 //! * `PERDURE_KILLS=500` sets the number of runs that may be killed (40).
 //! * `PERDURE_TEST_SEED` repeats the writer's choices; the moments of the kills are the clock's.
@@ -7,6 +8,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use testkit::rng::Rng;
 
 /// Every line has a number of its own; `end` is printed when nothing is left to do but the commit.
-const PROGRAM: &str = "{ seen[$1]++; lines++ } END { printf \"end\" }";
+const PROGRAM: &str = "!/^#/ { seen[$1]++; lines++ } END { printf \"end\" }";
 const CHECK: &str = "BEGIN { for (k in seen) if (seen[k] != 1) print \"line\", k, \"counted\", seen[k]; print lines + 0 }";
 
 fn runs() -> u64 {
@@ -29,7 +31,14 @@ struct Log {
     rotations: u64,
     /// The end of a line that is only half written.
     owed: String,
+    /// The file was renamed, and the writer has not noticed yet.
+    renamed: bool,
+    /// What happened, for whoever looks for a line that was counted twice.
+    story: Vec<String>,
 }
+
+/// Every file begins with it.
+const HEADER: &str = "# number method path status\n";
 
 impl Log {
     fn new(folder: &Path) -> Log {
@@ -39,6 +48,8 @@ impl Log {
             written: 0,
             rotations: 0,
             owed: String::new(),
+            renamed: false,
+            story: Vec::new(),
         }
     }
 
@@ -47,7 +58,13 @@ impl Log {
     }
 
     fn write(&mut self, rng: &mut Rng) {
-        let mut text = std::mem::take(&mut self.owed);
+        if self.renamed && rng.chance(2) {
+            self.reopen();
+        }
+        let (mut text, first) = (std::mem::take(&mut self.owed), self.written + 1);
+        if self.file.metadata().expect("the log's size").len() == 0 {
+            text.push_str(HEADER);
+        }
         for _ in 0..rng.below(2000) {
             self.written += 1;
             text.push_str(&format!(
@@ -64,6 +81,12 @@ impl Log {
         self.file
             .write_all(text.as_bytes())
             .expect("the log takes lines");
+        self.tell(&format!("lines {first} to {}", self.written));
+    }
+
+    fn tell(&mut self, what: &str) {
+        let number = self.file.metadata().expect("the log's number").ino();
+        self.story.push(format!("{what} (file {number})"));
     }
 
     fn finish_line(&mut self) {
@@ -73,7 +96,27 @@ impl Log {
             .expect("the log takes a line's end");
     }
 
+    /// Opens the file that has the log's name now.
+    fn reopen(&mut self) {
+        self.finish_line();
+        self.file = append(&self.path());
+        self.renamed = false;
+        self.tell("opened");
+    }
+
+    /// The log becomes another file with the same lines, as after a restore.
+    fn replace(&mut self) {
+        let copy = self.folder.join("restored");
+        fs::copy(self.path(), &copy).expect("copied");
+        fs::rename(&copy, self.path()).expect("renamed");
+        self.file = append(&self.path());
+        self.tell("replaced");
+    }
+
     fn rotate(&mut self, rng: &mut Rng) {
+        if self.renamed {
+            self.reopen();
+        }
         self.rotations += 1;
         if rng.chance(2) {
             for n in (1..6).rev() {
@@ -82,10 +125,10 @@ impl Log {
                     self.folder.join(format!("log.{}", n + 1)),
                 );
             }
-            // The writer goes on in the old file for a moment, as real ones do.
             fs::rename(self.path(), self.folder.join("log.1")).expect("renamed");
-            self.finish_line();
-            self.file = append(&self.path());
+            drop(append(&self.path()));
+            self.renamed = true;
+            self.tell("renamed");
         } else {
             self.finish_line();
             let copy = self
@@ -93,6 +136,7 @@ impl Log {
                 .join(format!("log-{}", 20_260_000 + self.rotations));
             fs::copy(self.path(), copy).expect("copied");
             self.file.set_len(0).expect("truncated");
+            self.tell("copied and truncated");
         }
     }
 }
@@ -134,7 +178,13 @@ fn every_line_is_counted_exactly_once() {
         // Often several rotations between two runs that end well.
         if run > 0 && rng.chance(2) {
             log.rotate(&mut rng);
-            log.write(&mut rng);
+            // Now and then a run finds the new log empty, or only the old one written to.
+            if rng.chance(2) {
+                log.write(&mut rng);
+            }
+        }
+        if !log.renamed && rng.chance(8) {
+            log.replace();
         }
         let every = ["--commit-every=100", "--commit-every=1000", "--lazy"][rng.below(3) as usize];
         let mut child = pmawk(folder.path(), PROGRAM, &["--resume", every])
@@ -154,11 +204,15 @@ fn every_line_is_counted_exactly_once() {
                 killed += 1;
             }
             child.wait().expect("waited for");
+            log.tell(&format!("run {run} was killed, {every}"));
         } else if !child.wait().expect("waited for").success() {
             again += 1;
+            log.tell(&format!("run {run} is to be done again"));
+        } else {
+            log.tell(&format!("run {run} ended"));
         }
     }
-    log.finish_line();
+    log.reopen();
     let path = log.path();
     for _ in 0..2 {
         let mut last = pmawk(folder.path(), PROGRAM, &["--resume"]);
@@ -169,5 +223,6 @@ fn every_line_is_counted_exactly_once() {
         "{} lines, {} rotations, {killed} kills, {again} runs to be done again",
         log.written, log.rotations
     );
-    assert_eq!(told, format!("{}\n", log.written));
+    let story = log.story.join("\n");
+    assert_eq!(told, format!("{}\n", log.written), "{story}");
 }

@@ -13,7 +13,7 @@ use awk_syntax::names::Special;
 use awk_syntax::{Diagnostics, Kind, Resolved, Span};
 
 use crate::code::*;
-use crate::format::Grouping;
+use crate::locale::Numbers;
 use crate::regex::{Options, Regex};
 use crate::value::Value;
 
@@ -58,8 +58,8 @@ pub struct Wish {
     pub marked: bool,
     /// All special variables are filled, also those that the program does not mention.
     pub all_variables: bool,
-    /// What `%'d` puts between groups of digits.
-    pub grouping: Grouping,
+    /// How the locale writes numbers, and where that counts.
+    pub numbers: Numbers,
     /// `print` writes its values in a notation of its own.
     pub notation: bool,
     /// Its arithmetic is that of [`crate::exact`] (`--bignum`).

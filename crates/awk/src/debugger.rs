@@ -152,7 +152,8 @@ impl Debugger {
             }
             number => {
                 let mut out = Vec::new();
-                number.append_to(&Format::parse(b"%.17g"), &mut out);
+                let all = Format::parse_in(b"%.17g", vm.settings.numbers);
+                number.append_to(&all, &mut out);
                 let short = vm.settings.text_of(number);
                 // The shortest text that is the same number.
                 let exact = crate::num::parse_prefix(&short) == number.to_num();

@@ -6,6 +6,7 @@
 use std::io::Write as _;
 
 use crate::exact::{self, Exact};
+use crate::locale::Numbers;
 use crate::num::{parse_prefix, push_integer};
 use crate::text::{self, Charset};
 
@@ -21,28 +22,7 @@ pub struct Format {
     error: Option<FormatError>,
     /// Precision of a format that is one plain `%.Ng`: the usual CONVFMT.
     plain_g: Option<usize>,
-}
-
-/// What `%'d` puts between groups of digits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Grouping {
-    /// Nothing: the C and POSIX locales.
-    #[default]
-    None,
-    /// A comma between thousands.
-    Thousands,
-}
-
-impl Grouping {
-    /// The grouping of a locale by its name, as LC_ALL, LC_NUMERIC or LANG give it. Only English locales are known to
-    /// group: others have separators that the machine's locale files hold, and those are not read.
-    pub fn of_locale(name: &str) -> Grouping {
-        if name.starts_with("en_") {
-            Grouping::Thousands
-        } else {
-            Grouping::None
-        }
-    }
+    numbers: Numbers,
 }
 
 /// An argument of `printf`. An uninitialised value is `Str(b"")`.
@@ -121,8 +101,10 @@ pub(crate) struct Flags {
     pub space: bool,
     pub alternate: bool,
     pub zero: bool,
-    /// `'`, in a locale that groups digits.
+    /// `'`, in a locale that writes numbers in another way than C.
     pub grouped: bool,
+    /// It is not written as in C.
+    pub localized: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +128,7 @@ pub(crate) struct Spec {
 struct Parser<'a> {
     fmt: &'a [u8],
     at: usize,
-    grouping: Grouping,
+    numbers: Numbers,
     /// Next argument of conversions without `count$`.
     next_arg: usize,
     args_needed: usize,
@@ -217,11 +199,12 @@ impl Parser<'_> {
                 b' ' => flags.space = true,
                 b'#' => flags.alternate = true,
                 b'0' => flags.zero = true,
-                b'\'' => flags.grouped = self.grouping == Grouping::Thousands,
+                b'\'' => flags.grouped = !self.numbers.is_plain(),
                 _ => break,
             }
             self.at += 1;
         }
+        flags.localized = flags.grouped || self.numbers.other_point().is_some();
         let width = self.size();
         let precision = if self.peek() == Some(b'.') {
             self.at += 1;
@@ -271,7 +254,7 @@ impl Format {
     /// Parses `fmt`. Never fails: what is no conversion stands for itself (as in gawk), and errors that only the
     /// writing can meet are reported by [`Format::write`].
     pub fn parse(fmt: &[u8]) -> Format {
-        Format::parse_in(fmt, Grouping::None)
+        Format::parse_in(fmt, Numbers::default())
     }
 
     /// What it takes, in bytes.
@@ -279,12 +262,12 @@ impl Format {
         size_of::<Format>() + self.source.len() + size_of_val(&*self.pieces)
     }
 
-    /// [`Format::parse`], `grouping` saying what the `'` flag does.
-    pub fn parse_in(fmt: &[u8], grouping: Grouping) -> Format {
+    /// [`Format::parse`], `numbers` saying what the `'` flag does and what a decimal point is.
+    pub fn parse_in(fmt: &[u8], numbers: Numbers) -> Format {
         let mut parser = Parser {
             fmt,
             at: 0,
-            grouping,
+            numbers,
             next_arg: 0,
             args_needed: 0,
             sequential: false,
@@ -324,6 +307,7 @@ impl Format {
             args_needed,
             error: None,
             plain_g: None,
+            numbers,
         };
         format.error = if zero_position {
             Some(FormatError::ZeroPosition {
@@ -369,7 +353,7 @@ impl Format {
         String::from_utf8_lossy(&self.source).into_owned()
     }
 
-    /// The precision, if the format is one plain `%.Ng`.
+    /// The precision, if the format is one plain `%.Ng` whose point is a point.
     pub fn plain_g(&self) -> Option<usize> {
         self.plain_g
     }
@@ -383,9 +367,14 @@ impl Format {
                 .write(Charset::Bytes, self, &[Arg::Exact(n)], out)
                 .is_err()
         {
-            let usual = Format::parse(b"%.6g");
+            let usual = self.usual();
             exact::format::push_text(n, &usual, exact::rules().unwrap_or_default(), out);
         }
+    }
+
+    /// What takes the place of a CONVFMT or OFMT that cannot format one number.
+    fn usual(&self) -> Format {
+        Format::parse_in(b"%.6g", self.numbers)
     }
 
     /// How many arguments [`Format::write`] uses; more are ignored.
@@ -435,7 +424,7 @@ impl Format {
                 Piece::Literal(range) => out.extend_from_slice(&self.source[range.clone()]),
                 Piece::Conversion(conversion) => {
                     let spec = self.resolve(conversion, args)?;
-                    write_conversion(cs, &spec, convfmt, args[conversion.arg], out);
+                    write_conversion(cs, &spec, &self.numbers, convfmt, args[conversion.arg], out);
                 }
             }
         }
@@ -533,10 +522,10 @@ fn by_convfmt(n: f64, convfmt: &Format, out: &mut Vec<u8>) {
             .write(Charset::Bytes, convfmt, &[Arg::Num(n)], out)
             .is_err()
     {
-        if n < 0.0 {
-            out.push(b'-');
-        }
-        push_general(out, n.abs(), 6, false);
+        // Never an error: one conversion, one number.
+        let _ = convfmt
+            .usual()
+            .write(Charset::Bytes, convfmt, &[Arg::Num(n)], out);
     }
 }
 
@@ -549,7 +538,14 @@ fn special(n: f64) -> &'static [u8] {
     }
 }
 
-fn write_conversion(cs: Charset, spec: &Spec, convfmt: &Format, arg: Arg<'_>, out: &mut Vec<u8>) {
+fn write_conversion(
+    cs: Charset,
+    spec: &Spec,
+    numbers: &Numbers,
+    convfmt: &Format,
+    arg: Arg<'_>,
+    out: &mut Vec<u8>,
+) {
     match spec.letter {
         b's' => match arg {
             Arg::Str(s) | Arg::StrNum(s) => write_text(cs, spec, s, out),
@@ -568,17 +564,69 @@ fn write_conversion(cs: Charset, spec: &Spec, convfmt: &Format, arg: Arg<'_>, ou
             }
         },
         b'c' => write_char(cs, spec, arg, out),
-        _ => match exact::rules() {
-            None => write_number(spec, number_of(arg), out),
-            Some(rules) => {
-                let n = match arg {
-                    Arg::Num(n) => &Exact::of_double(n),
-                    Arg::Str(s) | Arg::StrNum(s) => &exact::text::parse_prefix(s, rules),
-                    Arg::Exact(n) => n,
-                };
-                exact::format::write_number(spec, n, rules, out);
-            }
+        _ if spec.flags.localized => write_localized(spec, numbers, arg, out),
+        _ => write_plain(spec, arg, out),
+    }
+}
+
+/// A number as C writes it.
+#[inline(always)] // or each number of a format pays for a call more
+fn write_plain(spec: &Spec, arg: Arg<'_>, out: &mut Vec<u8>) {
+    match exact::rules() {
+        None => write_number(spec, number_of(arg), out),
+        Some(rules) => {
+            let n = match arg {
+                Arg::Num(n) => &Exact::of_double(n),
+                Arg::Str(s) | Arg::StrNum(s) => &exact::text::parse_prefix(s, rules),
+                Arg::Exact(n) => n,
+            };
+            exact::format::write_number(spec, n, rules, out);
+        }
+    }
+}
+
+/// A number as the locale writes it: as C does but without padding, then made the locale's.
+#[cold]
+fn write_localized(spec: &Spec, numbers: &Numbers, arg: Arg<'_>, out: &mut Vec<u8>) {
+    let is_decimal = matches!(spec.letter, b'd' | b'i' | b'u');
+    let is_integer = is_decimal || matches!(spec.letter, b'o' | b'x' | b'X');
+    let is_hexadecimal = matches!(spec.letter, b'a' | b'A');
+    let plain = Spec {
+        flags: Flags {
+            left: false,
+            zero: false,
+            ..spec.flags
         },
+        width: 0,
+        // Its zeros come before the groups. Only that a zero disappears at no precision is C's.
+        precision: spec.precision.filter(|p| !is_decimal || *p == 0),
+        letter: spec.letter,
+    };
+    let start = out.len();
+    write_plain(&plain, arg, out);
+    let mut from = start + usize::from(matches!(out.get(start), Some(b'-' | b'+' | b' ')));
+    if out[from..].starts_with(b"0x") || out[from..].starts_with(b"0X") {
+        from += 2;
+    }
+    let is_finite = out
+        .get(from)
+        .is_none_or(|b| !matches!(b, b'i' | b'n' | b'I' | b'N'));
+    let grouped =
+        spec.flags.grouped && (is_decimal || matches!(spec.letter, b'f' | b'F' | b'g' | b'G'));
+    let pointed = numbers.other_point().is_some() || !is_hexadecimal;
+    let wider = numbers.localize(out, from, pointed, grouped);
+    if is_decimal && is_finite {
+        leading_zeros(out, from, spec.precision);
+    }
+    // Widths of integers count bytes (gawk), of others characters (glibc).
+    let width = spec.width + if is_integer { 0 } else { wider };
+    let fill = width.saturating_sub(out.len() - start);
+    if spec.flags.left {
+        pad(out, b' ', fill);
+    } else if spec.flags.zero && is_finite && !(is_integer && spec.precision.is_some()) {
+        insert(out, from, b'0', fill);
+    } else {
+        insert(out, start, b' ', fill);
     }
 }
 
@@ -711,9 +759,6 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
             zeros &= spec.precision.is_none();
             prefix = push_bits(out, bits, n != 0.0, spec);
             leading_zeros(out, from, spec.precision);
-            if spec.flags.grouped && spec.letter == b'u' {
-                group_thousands(out, from);
-            }
             return finish(out, from, spec, b"", prefix, zeros);
         }
         b'f' | b'F' => push_fixed(
@@ -739,9 +784,6 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
             push_hexadecimal(out, n.abs(), spec.precision, spec.flags.alternate);
         }
     }
-    if spec.flags.grouped && !matches!(spec.letter, b'e' | b'E' | b'a' | b'A') {
-        group_thousands(out, from);
-    }
     let sign: &[u8] = match (negative, spec.flags.plus, spec.flags.space) {
         (true, ..) => b"-",
         (_, true, _) => b"+",
@@ -749,19 +791,6 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
         _ => b"",
     };
     finish(out, from, spec, sign, prefix, zeros);
-}
-
-/// Puts a comma before every third of the digits from `from` on, up to the first byte that is none.
-pub(crate) fn group_thousands(out: &mut Vec<u8>, from: usize) {
-    let digits = out[from..]
-        .iter()
-        .take_while(|b| b.is_ascii_digit())
-        .count();
-    let mut at = from + digits;
-    while at > from + 3 {
-        at -= 3;
-        out.insert(at, b',');
-    }
 }
 
 /// Octal, hexadecimal or decimal digits of `bits`, the whole part of a number that is not zero if `filled`; gives back the prefix that goes before padding zeros.
@@ -1090,39 +1119,66 @@ fn push_hexadecimal(out: &mut Vec<u8>, x: f64, precision: Option<usize>, point: 
 mod tests {
     use super::*;
 
-    fn written(format: &str, grouping: Grouping, args: &[Arg<'_>]) -> Result<String, FormatError> {
+    fn written(format: &str, numbers: Numbers, args: &[Arg<'_>]) -> Result<String, FormatError> {
         let mut out = Vec::new();
         let convfmt = Format::parse(b"%.6g");
-        Format::parse_in(format.as_bytes(), grouping)
+        Format::parse_in(format.as_bytes(), numbers)
             .write(Charset::Utf8, &convfmt, args, &mut out)
             .map(|()| String::from_utf8_lossy(&out).into_owned())
     }
 
     #[test]
-    fn digits_are_grouped_where_the_locale_groups_them() {
-        let thousands = Grouping::of_locale("en_US.UTF-8");
-        for (format, n, expected) in [
-            ("%'d", 1234567.0, "1,234,567"),
-            ("%'d", -123.0, "-123"),
-            ("%'12d|", 1234567.0, "   1,234,567|"),
-            ("%'.2f", 1234567.891, "1,234,567.89"),
-            ("%'u", 1e6, "1,000,000"),
-            ("%'x", 1e6, "f4240"),
+    fn numbers_are_written_as_the_locale_writes_them() {
+        for (locale, format, n, expected) in [
+            ("en_US.UTF-8", "%'d", 1234567.0, "1,234,567"),
+            ("en_US.UTF-8", "%'d", -123.0, "-123"),
+            ("en_US.UTF-8", "%'12d|", 1234567.0, "   1,234,567|"),
+            ("en_US.UTF-8", "%'.10d", 1234567.0, "01,234,567"),
+            ("en_US.UTF-8", "%'.2f", 1234567.891, "1,234,567.89"),
+            ("en_US.UTF-8", "%'u", 1e6, "1,000,000"),
+            ("en_US.UTF-8", "%'x", 1e6, "f4240"),
+            ("C.UTF-8", "%'d", 1234567.0, "1234567"),
+            ("de_DE.UTF-8", "%'.2f", -1234567.891, "-1.234.567,89"),
+            (
+                "de_DE.UTF-8",
+                "%1$'e %1$a %1$f",
+                1.5,
+                "1,500000e+00 0x1.8p+0 1.500000",
+            ),
+            ("fr_FR.UTF-8", "%'11d|", 12345.0, "   12\u{202f}345|"),
+            ("fr_FR.UTF-8", "%'9.1f|", 12345.5, " 12\u{202f}345,5|"),
+            ("fr_FR.UTF-8", "%'010.1f|", -12345.5, "-012\u{202f}345,5|"),
         ] {
-            let got = written(format, thousands, &[Arg::Num(n)]);
+            let got = written(format, Numbers::of_locale(locale), &[Arg::Num(n)]);
+            assert_eq!(got.as_deref(), Ok(expected), "{locale} {format}");
+        }
+    }
+
+    #[test]
+    fn the_point_is_the_locales_where_it_is_wanted() {
+        let german = Numbers::of_locale("de_DE.UTF-8").everywhere();
+        for (format, n, expected) in [
+            ("%1$.2f %1$g %1$d", 2.5, "2,50 2,5 2"),
+            ("%a", 1.5, "0x1,8p+0"),
+            ("%s", 2.5, "2.5"), // written by CONVFMT, which is C's here
+        ] {
+            let got = written(format, german, &[Arg::Num(n)]);
             assert_eq!(got.as_deref(), Ok(expected), "{format}");
         }
-        let c = Grouping::of_locale("C.UTF-8");
-        assert_eq!(
-            written("%'d", c, &[Arg::Num(1234567.0)]).as_deref(),
-            Ok("1234567")
-        );
+        for (convfmt, expected) in [("%.6g", "2,5"), ("%.1f", "2,5"), ("%s", "2,5"), ("%d", "2")] {
+            let mut out = Vec::new();
+            number_to_text(2.5, &Format::parse_in(convfmt.as_bytes(), german), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{convfmt}");
+        }
+        let pashto = Numbers::of_locale("ps_AF.UTF-8").everywhere();
+        let got = written("%1$6.2f|%1$06.2f", pashto, &[Arg::Num(1.5)]);
+        assert_eq!(got.as_deref(), Ok("  1٫50|001٫50"));
     }
 
     #[test]
     fn positions_and_sequence_do_not_mix_but_for_widths() {
         let args = [Arg::Num(5.0), Arg::Num(10.0)];
-        let write = |format: &str| written(format, Grouping::None, &args);
+        let write = |format: &str| written(format, Numbers::default(), &args);
         assert_eq!(write("%2$d %1$d").as_deref(), Ok("10 5"));
         assert_eq!(write("%1$*2$d|").as_deref(), Ok("         5|"));
         assert_eq!(write("%*2$d|").as_deref(), Ok("         5|"));

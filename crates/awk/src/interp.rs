@@ -7,7 +7,7 @@ use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use awk_syntax::names::Special;
+use awk_syntax::names::{Library, Special};
 use awk_syntax::{Diagnostic, Diagnostics, Dialect, Kind, Resolved, Severity, Sources};
 use heap::{Durability, Heap};
 
@@ -15,6 +15,7 @@ use crate::code::Code;
 use crate::compile::{Wish, compile};
 use crate::debugger::Debugger;
 use crate::error::{Error, Fatal, Reason};
+use crate::locale::Dates;
 use crate::num::InputForms;
 use crate::records::Separator;
 use crate::regex::{self, Syntax};
@@ -42,6 +43,8 @@ pub struct Language {
     pub wish: Wish,
     /// A warning of lint ends the run (`--lint=fatal`).
     pub lint_is_fatal: bool,
+    /// How the locale writes dates.
+    pub dates: Rc<Dates>,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.
     pub non_decimal: bool,
 }
@@ -59,6 +62,7 @@ impl Language {
             include_path: Vec::new(),
             wish: Wish::default(),
             lint_is_fatal: false,
+            dates: Rc::default(),
             non_decimal: false,
         }
     }
@@ -252,9 +256,10 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     streams.tune(&setup.environ);
     let mut argv = vec![setup.argv0];
     argv.extend(setup.operands);
-    let mut settings = Settings::new(loaded.language.charset);
+    let numbers = loaded.language.wish.numbers;
+    let dates = loaded.language.dates.clone();
+    let mut settings = Settings::new(loaded.language.charset, numbers, dates);
     settings.syntax = loaded.language.syntax;
-    settings.grouping = loaded.language.wish.grouping;
     let argc = Value::Num(argv.len() as f64);
     settings
         .set(Special::ARGC, argc)
@@ -289,6 +294,13 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     vm.command_line = setup.command_line;
     vm.commit_every = setup.commit_every;
     if let Some(job) = &setup.resume {
+        if loaded.resolved.libraries.contains(&Library::Inplace) {
+            return Err(Error::Run(
+                "--resume does not go with library inplace: a file that is read only from where the last run ended cannot be \
+                 written anew"
+                    .to_string(),
+            ));
+        }
         vm.resume = Some(Resume::open(&vm.store.main, job)?);
     }
     vm.sandbox = setup.sandbox;
@@ -304,6 +316,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         vm.use_json(name)
             .map_err(|fatal| Error::Run(fatal.to_string()))?;
     }
+    crate::num::set_point(numbers.other_point().unwrap_or(b"."));
     crate::num::set_input_forms(if loaded.language.non_decimal {
         InputForms::NonDecimal
     } else if loaded.language.reading.dialect == Dialect::Posix {
@@ -386,7 +399,10 @@ fn prepare(
     }
     for assign in assigns {
         match crate::vm::assignment(assign) {
-            Some((name, text)) => vm.assign_named(name, text)?,
+            Some((name, text)) => {
+                let text = vm.settings.numbers.of_assignment(text);
+                vm.assign_named(name, &text)?;
+            }
             None => {
                 let shown = String::from_utf8_lossy(assign);
                 return Err(Fatal::operand(format!(

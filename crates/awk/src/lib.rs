@@ -13,6 +13,7 @@ pub mod format;
 pub mod gettext;
 pub mod interp;
 pub mod json;
+pub mod locale;
 pub mod num;
 pub mod record;
 pub mod records;

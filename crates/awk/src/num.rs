@@ -1,8 +1,9 @@
 //! Numbers from text, and integers to text.
 //!
 //! Invariant: a value read here is the double nearest to the decimal that was written (C's `strtod` without hexadecimal
-//! floats), and an integer written here has exactly that double's digits. Called by the VM, `format` and the lexer.
+//! floats), and an integer written here has exactly that double's digits. Called by the VM and `format`.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::io::Write as _;
 
@@ -22,11 +23,95 @@ thread_local! {
     // The machine of a thread converts values where no settings are at hand (comparisons of sorts, keys), and the forms never
     // change during a run.
     static INPUT_FORMS: Cell<InputForms> = const { Cell::new(InputForms::Decimal) };
+    // Likewise what the decimal point in data is: the first byte of it, and the others, with zeros behind them.
+    static POINT: Cell<u8> = const { Cell::new(b'.') };
+    static POINT_REST: Cell<[u8; 3]> = const { Cell::new([0; 3]) };
 }
 
 /// Says which forms this thread's conversions accept from now on.
 pub fn set_input_forms(forms: InputForms) {
     INPUT_FORMS.set(forms);
+}
+
+/// Says what a decimal point is for this thread's conversions from now on: one character that is not ASCII, or a byte that
+/// no number has.
+pub fn set_point(point: &[u8]) {
+    let mut rest = [0; 3];
+    let (first, others) = point.split_first().unwrap_or((&b'.', &[]));
+    for (slot, byte) in rest.iter_mut().zip(others) {
+        *slot = *byte;
+    }
+    POINT.set(*first);
+    POINT_REST.set(rest);
+}
+
+/// Where numbers come from: decides what a decimal point is. A type and not a value, so that reading data costs one load
+/// for a number that has a point, and none for others.
+trait Origin {
+    /// The first byte of the point.
+    fn point() -> u8;
+
+    /// How many bytes the point at the front of `s` has, whose first byte is that of one.
+    fn point_len(s: &[u8]) -> usize;
+}
+
+/// Input, variables, strings.
+struct Data;
+
+/// Program text.
+struct Program;
+
+impl Origin for Data {
+    #[inline]
+    fn point() -> u8 {
+        POINT.get()
+    }
+
+    #[inline]
+    fn point_len(s: &[u8]) -> usize {
+        if s[0] < 0x80 { 1 } else { long_point(s) }
+    }
+}
+
+impl Origin for Program {
+    #[inline]
+    fn point() -> u8 {
+        b'.'
+    }
+
+    #[inline]
+    fn point_len(_: &[u8]) -> usize {
+        1
+    }
+}
+
+/// 0 if the others of its bytes do not follow.
+#[cold]
+fn long_point(s: &[u8]) -> usize {
+    let rest = POINT_REST.get();
+    let len = rest.iter().take_while(|b| **b != 0).count();
+    if s[1..].starts_with(&rest[..len]) {
+        len + 1
+    } else {
+        0
+    }
+}
+
+/// A number in data with a point for whatever the decimal point is.
+pub(crate) fn with_point(number: &[u8]) -> Cow<'_, [u8]> {
+    let point = POINT.get();
+    match memchr::memchr(point, number) {
+        Some(at) if point != b'.' => {
+            let len = Data::point_len(&number[at..]);
+            Cow::Owned([&number[..at], b".", &number[at + len..]].concat())
+        }
+        _ => Cow::Borrowed(number),
+    }
+}
+
+/// Whether a byte behind digits says that they are of a decimal number.
+pub(crate) fn continues_decimal(b: u8) -> bool {
+    b == POINT.get() || matches!(b, b'e' | b'E')
 }
 
 /// Powers of ten that a double holds exactly.
@@ -50,7 +135,7 @@ fn skip_blanks(s: &[u8], mut at: usize) -> usize {
 
 /// The number that `s` begins with, after blanks; 0 if there is none.
 ///
-/// Decimal only: `0x1A` is 0. The signed words `+inf`, `-inf`, `+nan`, `-nan` count if nothing but blanks follows, as
+/// Decimal only: `0x1A` is 0. The decimal point is that of [`set_point`]. The signed words `+inf`, `-inf`, `+nan`, `-nan` count if nothing but blanks follows, as
 /// in gawk; without a sign they are 0.
 #[inline]
 pub fn parse_prefix(s: &[u8]) -> f64 {
@@ -66,6 +151,8 @@ pub fn looks_numeric(s: &[u8]) -> Option<f64> {
     // Most fields that are no numbers say so in their first byte.
     match *s.first()? {
         b'0'..=b'9' | b'+' | b'-' | b'.' | b' ' | b'\t'..=b'\r' => {}
+        // The first bytes of other points.
+        first @ (b',' | 0xd9) if first == POINT.get() => {}
         b'i' | b'I' | b'n' | b'N' if INPUT_FORMS.get() == InputForms::Posix => {}
         _ => return None,
     }
@@ -82,7 +169,7 @@ pub fn parse_literal(s: &str) -> f64 {
             .chars()
             .map_while(|c| c.to_digit(16))
             .fold(0.0, |value, digit| value * 16.0 + f64::from(digit)),
-        None => parse_prefix(s.as_bytes()),
+        None => scan_literal(s.as_bytes()).map_or(0.0, |(value, _)| value),
     }
 }
 
@@ -97,6 +184,16 @@ pub(crate) fn is_octal(digits: &[u8]) -> bool {
 /// Value and end of the number at the front of `s`, blanks before it included.
 #[inline]
 pub(crate) fn scan(s: &[u8]) -> Option<(f64, usize)> {
+    scan_from::<Data>(s)
+}
+
+/// The same in program text, where a point is a point.
+pub(crate) fn scan_literal(s: &[u8]) -> Option<(f64, usize)> {
+    scan_from::<Program>(s)
+}
+
+#[inline]
+fn scan_from<O: Origin>(s: &[u8]) -> Option<(f64, usize)> {
     let mut at = 0;
     while at < s.len() && is_blank(s[at]) {
         at += 1;
@@ -111,7 +208,7 @@ pub(crate) fn scan(s: &[u8]) -> Option<(f64, usize)> {
         && s[at] == b'0'
         && matches!(s[at + 1], b'0'..=b'9' | b'x' | b'X')
         && INPUT_FORMS.get() != InputForms::Decimal
-        && let Some((magnitude, end)) = scan_other_base(&s[at..])
+        && let Some((magnitude, end)) = scan_other_base::<O>(&s[at..])
     {
         let value = if negative { -magnitude } else { magnitude };
         return Some((value, at + end));
@@ -128,8 +225,11 @@ pub(crate) fn scan(s: &[u8]) -> Option<(f64, usize)> {
     }
     let mut digits = at - digits_from;
     let mut scale = 0i64;
-    if at < s.len() && s[at] == b'.' {
-        let fraction_from = at + 1;
+    if at < s.len()
+        && s[at] == O::point()
+        && let len @ 1.. = O::point_len(&s[at..])
+    {
+        let fraction_from = at + len;
         let mut next = fraction_from;
         while next < s.len() {
             let digit = s[next].wrapping_sub(b'0');
@@ -174,7 +274,7 @@ pub(crate) fn scan(s: &[u8]) -> Option<(f64, usize)> {
             false => magnitude,
         }
     } else {
-        parse_slowly(&s[start..at])
+        parse_slowly::<O>(&s[start..at])
     };
     Some((value, at))
 }
@@ -203,9 +303,14 @@ fn scan_exponent(s: &[u8], at: usize, scale: &mut i64) -> usize {
 }
 
 #[cold]
-fn parse_slowly(number: &[u8]) -> f64 {
+fn parse_slowly<O: Origin>(number: &[u8]) -> f64 {
+    let number = if O::point() == b'.' {
+        Cow::Borrowed(number)
+    } else {
+        with_point(number)
+    };
     // `scan` has seen only ASCII signs, digits, point and exponent, all of which `f64` reads.
-    std::str::from_utf8(number)
+    std::str::from_utf8(&number)
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(0.0)
@@ -213,7 +318,7 @@ fn parse_slowly(number: &[u8]) -> f64 {
 
 /// Value and end of a number that begins with a zero, in another base; `None` if it is decimal after all.
 #[cold]
-fn scan_other_base(s: &[u8]) -> Option<(f64, usize)> {
+fn scan_other_base<O: Origin>(s: &[u8]) -> Option<(f64, usize)> {
     let posix = INPUT_FORMS.get() == InputForms::Posix;
     let hex = |b: &u8| (*b as char).to_digit(16).map(f64::from);
     if matches!(s[1], b'x' | b'X') {
@@ -224,15 +329,18 @@ fn scan_other_base(s: &[u8]) -> Option<(f64, usize)> {
             at += 1;
         }
         let mut digits = at - 2;
-        if posix && s.get(at) == Some(&b'.') {
+        if posix
+            && s.get(at) == Some(&O::point())
+            && let len @ 1.. = O::point_len(&s[at..])
+        {
             let mut scale = 1.0 / 16.0;
-            let mut next = at + 1;
+            let mut next = at + len;
             while let Some(digit) = s.get(next).and_then(hex) {
                 value += digit * scale;
                 scale /= 16.0;
                 next += 1;
             }
-            digits += next - at - 1;
+            digits += next - at - len;
             if digits > 0 {
                 at = next;
             }
@@ -249,7 +357,7 @@ fn scan_other_base(s: &[u8]) -> Option<(f64, usize)> {
         return Some((value, at));
     }
     let end = 1 + s[1..].iter().take_while(|b| b.is_ascii_digit()).count();
-    let decimal = matches!(s.get(end), Some(b'.' | b'e' | b'E'));
+    let decimal = s.get(end).is_some_and(|b| continues_decimal(*b));
     let octal = s[..end].iter().all(|b| (b'0'..=b'7').contains(b));
     if posix || decimal || !octal {
         return None;
@@ -418,6 +526,46 @@ mod tests {
             push_integer(&mut out, n);
             assert_eq!(String::from_utf8(out).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn the_point_in_data_is_what_it_is_said_to_be() {
+        for (point, text, value, is_all) in [
+            (",", "3,5", 3.5, true),
+            (",", "3.5", 3.0, false),
+            (",", "1,5e3", 1500.0, true),
+            (",", ",5", 0.5, true),
+            (",", " -5, ", -5.0, true),
+            (",", ",", 0.0, false),
+            (",", ",e2", 0.0, false),
+            (",", "1,2,3", 1.2, false),
+            (
+                ",",
+                "0,1234567890123456789012345",
+                0.12345678901234568,
+                true,
+            ),
+            ("٫", "2٫5", 2.5, true),
+            ("٫", "٫25e-400", 0.0, true),
+            (
+                "٫",
+                "0٫1234567890123456789012345",
+                0.12345678901234568,
+                true,
+            ),
+            ("٫", "2٬5", 2.0, false),
+            ("٫", "2,5", 2.0, false),
+            (".", "2,5", 2.0, false),
+        ] {
+            set_point(point.as_bytes());
+            let got = (
+                parse_prefix(text.as_bytes()),
+                looks_numeric(text.as_bytes()),
+            );
+            assert_eq!(got, (value, is_all.then_some(value)), "{text}");
+            assert_eq!(parse_literal("2.5"), 2.5);
+        }
+        set_point(b".");
     }
 
     #[test]

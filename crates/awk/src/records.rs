@@ -72,6 +72,11 @@ impl Separator {
         })
     }
 
+    /// Whether it ends no record, so that all of a stream is one: `RS = "^$"`.
+    pub fn is_never(&self) -> bool {
+        matches!(self, Separator::Regex(regex) if regex.source() == b"^$")
+    }
+
     fn plain(separator: &[u8]) -> Separator {
         match separator {
             [byte] => Separator::Byte(*byte),
@@ -203,6 +208,11 @@ impl RecordReader {
     /// How many bytes of the source were given out, terminators included.
     pub fn consumed(&self) -> u64 {
         self.read - (self.end - self.start) as u64
+    }
+
+    /// How many bytes of the source lie before the last record.
+    pub fn record_offset(&self) -> u64 {
+        self.read - (self.end - self.record.start) as u64
     }
 
     /// Gives up the stream, after an error: what was read and not given out is dropped, and there is no more.

@@ -8,7 +8,8 @@ use awk_syntax::names::Special;
 
 use crate::error::{Fatal, Step};
 use crate::fields::{Splitter, Widths};
-use crate::format::{Format, Grouping};
+use crate::format::Format;
+use crate::locale::{Dates, Numbers};
 use crate::records::Separator;
 use crate::regex::{Options, Regex, Syntax};
 use crate::text::{Charset, char_count};
@@ -77,8 +78,10 @@ pub struct Settings {
     pub convfmt: Rc<Format>,
     /// OFMT, parsed.
     pub ofmt: Rc<Format>,
-    /// What `%'d` puts between groups of digits.
-    pub grouping: Grouping,
+    /// How the locale writes numbers, and where that counts.
+    pub numbers: Numbers,
+    /// How the locale writes dates.
+    pub dates: Rc<Dates>,
     /// How regular expressions are read.
     pub syntax: Syntax,
     /// What cuts the next record: FS, FPAT or FIELDWIDTHS, whichever was assigned last.
@@ -108,7 +111,8 @@ pub struct Settings {
 
 impl Settings {
     /// All at their initial values (POSIX awk, "Variables and Special Variables").
-    pub fn new(charset: Charset) -> Settings {
+    pub fn new(charset: Charset, numbers: Numbers, dates: Rc<Dates>) -> Settings {
+        let usual = Rc::new(Format::parse_in(b"%.6g", numbers));
         let mut values = [const { Value::Uninit }; Special::ALL.len()];
         let mut set = |s: Special, text: &[u8]| values[s as usize] = Value::text(text, false);
         set(Special::FS, b" ");
@@ -143,9 +147,10 @@ impl Settings {
             ofs: b" ".to_vec(),
             ors: b"\n".to_vec(),
             subsep: b"\x1c".to_vec(),
-            convfmt: Rc::new(Format::parse(b"%.6g")),
-            ofmt: Rc::new(Format::parse(b"%.6g")),
-            grouping: Grouping::None,
+            convfmt: usual.clone(),
+            ofmt: usual,
+            numbers,
+            dates,
             syntax: Syntax::Gawk,
             splitter: Rc::new(Splitter::Blanks),
             cut_by: "FS",
@@ -225,8 +230,8 @@ impl Settings {
             Special::OFS => self.ofs = self.text_of(&value),
             Special::ORS => self.ors = self.text_of(&value),
             Special::SUBSEP => self.subsep = self.text_of(&value),
-            Special::CONVFMT => self.convfmt = Rc::new(Format::parse(&self.text_of(&value))),
-            Special::OFMT => self.ofmt = Rc::new(Format::parse(&self.text_of(&value))),
+            Special::CONVFMT => self.convfmt = self.format_of(&value),
+            Special::OFMT => self.ofmt = self.format_of(&value),
             Special::FS | Special::FPAT | Special::FIELDWIDTHS if self.input != Notation::Plain => {
                 // They have no meaning then (gawk manual, "Comma Separated Value Files").
             }
@@ -296,6 +301,10 @@ impl Settings {
     /// A malformed regular expression.
     pub fn fpat(&self) -> Step<Rc<Splitter>> {
         self.fpat_of(&self.text_of(&self.values[Special::FPAT as usize]))
+    }
+
+    fn format_of(&self, value: &Value) -> Rc<Format> {
+        Rc::new(Format::parse_in(&self.text_of(value), self.numbers))
     }
 
     fn fs_from(&self, value: &Value) -> Step<Rc<Splitter>> {

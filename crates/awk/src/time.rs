@@ -1,6 +1,6 @@
 //! Calendar time: `strftime`, `mktime`, and the time zones behind them.
 //!
-//! Invariant: answers are those of C's functions in the C locale (glibc, beside gawk 5.3.2) for every year that a C
+//! Invariant: answers are those of C's functions (glibc, beside gawk 5.3.2) for every year that a C
 //! `int` counts; months, days and seconds out of their range are carried over. Only the zones come from a library,
 //! whose calendar ends at the year 9999: later and earlier times use the rules of a year that has the same calendar.
 //! Called by the VM's builtin functions and its `time` extension.
@@ -21,31 +21,6 @@ const DAY: i64 = 86_400;
 
 /// Seconds of 400 years: the Gregorian calendar's period.
 const PERIOD: i64 = 146_097 * DAY;
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
-const DAYS: [&str; 7] = [
-    "Sunday",
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-];
 
 /// A time zone, and what [`Zone::mktime`] remembers of its last answer.
 #[derive(Debug)]
@@ -387,6 +362,7 @@ fn named_zone(value: &str, tzdir: Option<&Path>) -> Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::locale::Dates;
 
     fn zone(tz: &str) -> Zone {
         Zone::from_tz(Some(tz.as_bytes()), None)
@@ -442,7 +418,7 @@ mod tests {
             let zone = zone(tz);
             let mut out = Vec::new();
             let civil = zone.local(timestamp).unwrap();
-            strftime(b"%F %T %Z %z", &civil, &zone, &mut out);
+            strftime(b"%F %T %Z %z", &civil, &zone, &Dates::default(), &mut out);
             String::from_utf8(out).unwrap()
         };
         assert_eq!(shown(BERLIN, 1700000000), "2023-11-14 23:13:20 CET +0100");
@@ -480,7 +456,7 @@ mod tests {
             ("22:13:61 2023", "%T %Y", Some(1672524841)),
             ("Tue Nov 14 22:13:20 2023", "%c", Some(1700000000)),
         ] {
-            let got = strptime(text.as_bytes(), format.as_bytes(), &zone);
+            let got = strptime(text.as_bytes(), format.as_bytes(), &zone, &Dates::default());
             assert_eq!(got, expected, "{text:?} by {format:?}");
         }
     }

@@ -12,12 +12,15 @@
 mod case;
 mod diff;
 mod exceptions;
+mod locales;
 mod process;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use locales::Installed;
 
 pub use case::{Case, GawkVersion, Oracles, ParseError};
 pub use exceptions::{Exception, Exceptions};
@@ -107,7 +110,8 @@ impl Corpus {
     }
 
     /// Runs every case on the reference implementation `program`, known by `who` in the list of exceptions.
-    /// Cases that the reference cannot answer are left out: those of gawk's own language, or of a later gawk.
+    /// Cases that the reference cannot answer are left out: those of gawk's own language, or of a later gawk, and, with a
+    /// word in the tally, those about locales that the machine has not.
     ///
     /// A case fails if the reference differs from the expectation without being listed, and also if it is listed
     /// and does not differ: the list is exact or the test fails.
@@ -116,13 +120,16 @@ impl Corpus {
         let gawk_version = (who == "gawk")
             .then(|| process::gawk_version(program))
             .flatten();
-        let chosen: Vec<&Case> = self
+        let asked = self
             .cases
             .iter()
-            .filter(|case| case.asks(who, gawk_version))
-            .collect();
+            .filter(|case| case.asks(who, gawk_version));
+        let mut installed = Installed::default();
+        let (chosen, left_out): (Vec<&Case>, Vec<&Case>) =
+            asked.partition(|case| case.locales().all(|name| installed.has(name)));
         let outcomes = run_all(&chosen, program, Mode::Reference);
         let mut tally = Tally::new(who.to_owned(), chosen.len());
+        tally.without_locale_count = left_out.len();
         for (case, outcome) in chosen.iter().zip(outcomes) {
             match (outcome, self.exceptions.find(&case.name, who, gawk_version)) {
                 (Ok(()), None) => {}
@@ -152,6 +159,8 @@ pub struct Tally {
     pub failed_count: usize,
     /// Cases that differ and are allowed to: only references.
     pub excepted_count: usize,
+    /// Cases that a reference was not asked, because the machine has not their locales.
+    pub without_locale_count: usize,
     /// A description of the failures, for a person.
     pub failures: String,
 }
@@ -163,6 +172,7 @@ impl Tally {
             run_count,
             failed_count: 0,
             excepted_count: 0,
+            without_locale_count: 0,
             failures: String::new(),
         }
     }
@@ -186,6 +196,7 @@ impl fmt::Display for Tally {
             run_count,
             failed_count,
             excepted_count,
+            without_locale_count,
             ..
         } = self;
         let passed_count = run_count - failed_count - excepted_count;
@@ -195,6 +206,12 @@ impl fmt::Display for Tally {
         )?;
         if *excepted_count > 0 {
             write!(f, ", {excepted_count} known differences")?;
+        }
+        if *without_locale_count > 0 {
+            write!(
+                f,
+                ", {without_locale_count} not asked: their locales are not installed"
+            )?;
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ The language
   -t, --lint-old                    warn of what the first AWK had not
   -M, --bignum                      integers of any size; floats of PREC bits, rounded as ROUNDMODE says
   -n, --non-decimal-data            0x11 and 011 in input are hexadecimal and octal
-  -N, --use-lc-numeric              the locale's decimal point (always a point here)
+  -N, --use-lc-numeric              the locale's decimal point, in data and in output; --posix too
   -S, --sandbox                     no commands, no files but the operands, no libraries
   -O, --optimize; -s, --no-optimize accepted for gawk's sake
 

@@ -285,7 +285,7 @@ impl<'a> Compiler<'a> {
     ) {
         if let Some(ExprKind::Str(format)) = args.first().map(|a| &a.ungrouped().kind) {
             let number = self.code.formats.len() as u32;
-            let parsed = Format::parse_in(format, self.wish.grouping);
+            let parsed = Format::parse_in(format, self.wish.numbers);
             self.code.formats.push(Rc::new(parsed));
             for arg in &args[1..] {
                 self.val(arg);

@@ -8,7 +8,7 @@ use dashu_int::{IBig, Sign, UBig};
 use super::arith::round;
 use super::text::{push_integer, word};
 use super::{Exact, Finite, Float, Rounding, Rules, bit_length, decimal};
-use crate::format::{Format, Spec, finish, group_thousands, leading_zeros, pad};
+use crate::format::{Format, Spec, finish, leading_zeros, pad};
 
 /// Appends `n` as text by CONVFMT or OFMT: integers, also those that are floats, with all digits.
 pub fn push_text(n: &Exact, convfmt: &Format, rules: Rules, out: &mut Vec<u8>) {
@@ -83,9 +83,6 @@ pub(crate) fn write_number(spec: &Spec, n: &Exact, rules: Rules, out: &mut Vec<u
             push_hexadecimal(finite, precision, point, rounding, out);
         }
     }
-    if spec.flags.grouped && matches!(spec.letter, b'f' | b'F' | b'g' | b'G') {
-        group_thousands(out, from);
-    }
     let sign: &[u8] = match (negative, spec.flags.plus, spec.flags.space) {
         (true, ..) => b"-",
         (_, true, _) => b"+",
@@ -117,9 +114,6 @@ fn write_integer(spec: &Spec, n: &Exact, out: &mut Vec<u8>) {
         out.insert(from, b'0');
     }
     leading_zeros(out, from, spec.precision);
-    if spec.flags.grouped && matches!(spec.letter, b'd' | b'i' | b'u') {
-        group_thousands(out, from);
-    }
     let prefix: &[u8] = match spec.letter {
         b'x' if mark => b"0x",
         b'X' if mark => b"0X",

@@ -21,7 +21,7 @@ fn integer(digits: &[u8], radix: u32) -> IBig {
 /// The number that `s` begins with, as [`num::parse_prefix`] finds it: an integer if it has neither point nor exponent.
 pub fn parse_prefix(s: &[u8], rules: Rules) -> Exact {
     match num::scan(s) {
-        Some((near, end)) => parse_number(&s[..end], near, rules),
+        Some((near, end)) => parse_number(&num::with_point(&s[..end]), near, rules),
         None => Exact::Integer(IBig::ZERO),
     }
 }
@@ -35,7 +35,10 @@ pub fn parse_literal(s: &[u8], octal: bool, rules: Rules) -> Exact {
         {
             Exact::Integer(integer(digits, 8))
         }
-        _ => parse_prefix(s, rules),
+        _ => match num::scan_literal(s) {
+            Some((near, end)) => parse_number(&s[..end], near, rules),
+            None => Exact::Integer(IBig::ZERO),
+        },
     }
 }
 
@@ -62,7 +65,7 @@ pub fn strtonum(s: &[u8], rules: Rules) -> Exact {
         [b'0', rest @ ..]
             if !rest
                 .iter()
-                .take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E'))
+                .take_while(|b| b.is_ascii_digit() || num::continues_decimal(**b))
                 .any(|b| !(b'0'..=b'7').contains(b)) =>
         {
             signed(prefix_in(rest, 8))

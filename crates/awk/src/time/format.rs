@@ -1,8 +1,9 @@
-//! `strftime` with the conversions, flags and widths of glibc, in the C locale.
+//! `strftime` with the conversions, flags and widths of glibc, in any locale.
 //!
 //! Invariant: what is no conversion is written as it stands, so that every format has an answer.
 
-use super::{Civil, DAYS, MONTHS, Zone, is_leap};
+use super::{Civil, Zone, is_leap};
+use crate::locale::{Dates, Encoding, Part};
 
 /// What may stand between `%` and the letter.
 #[derive(Clone, Copy, Default)]
@@ -19,20 +20,41 @@ struct Modifiers {
 /// A larger width than this is this.
 const WIDTH_MAX: usize = 4096;
 
-/// Appends `civil` as `format` says; `zone` is asked for the seconds since 1970 (`%s`). A NUL ends the format.
-pub fn strftime(format: &[u8], civil: &Civil, zone: &Zone, out: &mut Vec<u8>) {
+/// Appends `civil` as `format` says; `zone` is asked for the seconds since 1970 (`%s`), `dates` for what the locale has its
+/// own words and orders for. A NUL ends the format.
+pub fn strftime(format: &[u8], civil: &Civil, zone: &Zone, dates: &Dates, out: &mut Vec<u8>) {
+    let of = Of {
+        civil,
+        zone,
+        dates,
+        year_pad: None,
+    };
+    write_all(format, &of, out);
+}
+
+/// What a format is about.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    civil: &'a Civil,
+    zone: &'a Zone,
+    dates: &'a Dates,
+    /// The flag of `%EY` that the year in it takes over.
+    year_pad: Option<u8>,
+}
+
+fn write_all(format: &[u8], of: &Of<'_>, out: &mut Vec<u8>) {
     let mut rest = format.split(|b| *b == 0).next().unwrap_or(format);
     while let Some(percent) = memchr::memchr(b'%', rest) {
         out.extend_from_slice(&rest[..percent]);
         rest = &rest[percent..];
-        rest = &rest[conversion(rest, civil, zone, out)..];
+        rest = &rest[conversion(rest, of, out)..];
     }
     out.extend_from_slice(rest);
 }
 
 /// Writes the conversion at the front of `text` and gives back its length. One that there is not is written as it
 /// stands, within its own width and in capitals if it asks for them.
-fn conversion(text: &[u8], civil: &Civil, zone: &Zone, out: &mut Vec<u8>) -> usize {
+fn conversion(text: &[u8], of: &Of<'_>, out: &mut Vec<u8>) -> usize {
     let mut modifiers = Modifiers::default();
     let mut at = 1;
     while let Some(&flag) = text.get(at) {
@@ -53,36 +75,58 @@ fn conversion(text: &[u8], civil: &Civil, zone: &Zone, out: &mut Vec<u8>) -> usi
         at += 1;
     }
     let Some(&letter) = text.get(at) else {
-        put_unknown(text, modifiers, out);
+        put_unknown(text, modifiers, of, out);
         return at;
     };
-    // In the C locale the alternative forms are the plain ones, of those letters that have them.
+    // Where a locale has no alternative forms they are the plain ones, of those letters that have them.
     let known = match modifiers.alternative {
         None => true,
         Some(b'E') => b"cnprstuxyzCPRTXYZ%".contains(&letter),
         Some(_) => b"bdeghjklmnprstuwyzBCGHIMPRSTUVWZ%".contains(&letter),
     };
-    if !known || !write(letter, modifiers, civil, zone, out) {
-        put_unknown(&text[..=at], modifiers, out);
+    if !known || !write(letter, modifiers, of, out) {
+        put_unknown(&text[..=at], modifiers, of, out);
     }
     at + 1
 }
 
 /// False if there is no such letter.
-fn write(letter: u8, m: Modifiers, civil: &Civil, zone: &Zone, out: &mut Vec<u8>) -> bool {
-    let weekday = DAYS[civil.weekday.rem_euclid(7) as usize];
-    let month = MONTHS[civil.month.rem_euclid(12) as usize];
+fn write(letter: u8, m: Modifiers, of: &Of<'_>, out: &mut Vec<u8>) -> bool {
+    let Of { civil, dates, .. } = *of;
+    let (with_era, alone) = (m.alternative == Some(b'E'), m.alternative == Some(b'O'));
+    let pick = |list: &[&'static str], at: i64| {
+        let name = list.get(at as usize).copied();
+        dates.bytes(name.unwrap_or("?")).into_owned()
+    };
+    let weekday = |short| pick(dates.days(short), civil.weekday);
+    let month = |short| pick(dates.months(short, alone), civil.month);
+    let half = || pick(dates.halves(), i64::from(civil.hour > 11));
+    let era = || {
+        let date = (i64::from(civil.year as i32), civil.month, civil.day);
+        let era = dates.era(date.0, date.1, date.2);
+        era.filter(|_| with_era)
+    };
     let hour12 = match civil.hour % 12 {
         0 => 12,
         hour => hour,
     };
     let c_year = i64::from(civil.year as i32);
     let mut number = |value: i64, digits: usize, pad: u8| {
+        if alone && let Some(text) = dates.digits(value) {
+            put_text(
+                dates.bytes(text).into_owned(),
+                Case::Kept,
+                m,
+                dates.encoding(),
+                out,
+            );
+            return true;
+        }
         put_number(value, digits, m.pad.unwrap_or(pad), m.width, out);
         true
     };
     match letter {
-        b'C' => return number(century(c_year), 2, b'0'),
+        b'C' if era().is_none() => return number(century(c_year), 2, b'0'),
         b'd' => return number(civil.day, 2, b'0'),
         b'e' => return number(civil.day, 2, b'_'),
         b'g' => return number(iso_week(civil).0.rem_euclid(100), 2, b'0'),
@@ -103,23 +147,29 @@ fn write(letter: u8, m: Modifiers, civil: &Civil, zone: &Zone, out: &mut Vec<u8>
             let monday = (civil.weekday + 6) % 7;
             return number((civil.yearday - monday + 7) / 7, 2, b'0');
         }
-        b'y' => return number(c_year.rem_euclid(100), 2, b'0'),
-        b'Y' => return number(c_year, 1, b'0'),
+        b'y' => {
+            return match era() {
+                Some(era) => number(era.year, 2, of.year_pad.unwrap_or(b'0')),
+                None => number(c_year.rem_euclid(100), 2, b'0'),
+            };
+        }
+        b'Y' if era().is_none() => return number(c_year, 1, b'0'),
         _ => {}
     }
     // Texts: which case `#` gives differs.
     let (text, swapped) = match letter {
-        b'a' => (weekday.as_bytes()[..3].to_vec(), Case::Upper),
-        b'A' => (weekday.as_bytes().to_vec(), Case::Upper),
-        b'b' | b'h' => (month.as_bytes()[..3].to_vec(), Case::Upper),
-        b'B' => (month.as_bytes().to_vec(), Case::Upper),
-        b'p' if civil.hour > 11 => (b"PM".to_vec(), Case::Lower),
-        b'p' => (b"AM".to_vec(), Case::Lower),
-        b'P' if civil.hour > 11 => (b"pm".to_vec(), Case::Lower),
-        b'P' => (b"am".to_vec(), Case::Lower),
+        b'a' => (weekday(true), Case::Upper),
+        b'A' => (weekday(false), Case::Upper),
+        b'b' | b'h' => (month(true), Case::Upper),
+        b'B' => (month(false), Case::Upper),
+        b'p' | b'P' => (half(), Case::Lower),
+        b'C' => {
+            let name = era().map_or("", |era| era.name);
+            (dates.bytes(name).into_owned(), Case::Kept)
+        }
         b'Z' => (civil.zone.clone().into_bytes(), Case::Lower),
         b's' => {
-            let moment = zone.moment(civil).unwrap_or(-1);
+            let moment = of.zone.moment(civil).unwrap_or(-1);
             (moment.to_string().into_bytes(), Case::Kept)
         }
         b'n' => (b"\n".to_vec(), Case::Kept),
@@ -130,28 +180,35 @@ fn write(letter: u8, m: Modifiers, civil: &Civil, zone: &Zone, out: &mut Vec<u8>
             return true;
         }
         _ => {
-            let format: &[u8] = match letter {
-                b'c' => b"%a %b %e %H:%M:%S %Y",
-                b'D' | b'x' => b"%m/%d/%y",
-                b'F' => b"%Y-%m-%d",
-                b'r' => b"%I:%M:%S %p",
-                b'R' => b"%H:%M",
-                b'T' | b'X' => b"%H:%M:%S",
+            let format = match letter {
+                b'c' => dates.layout(Part::DateAndTime, with_era),
+                b'x' => dates.layout(Part::Date, with_era),
+                b'X' => dates.layout(Part::Time, with_era),
+                b'r' => dates.time_of_12_hours(),
+                b'D' => "%m/%d/%y",
+                b'F' => "%Y-%m-%d",
+                b'R' => "%H:%M",
+                b'T' => "%H:%M:%S",
+                b'Y' => era().map_or("", |era| era.format),
                 _ => return false,
             };
+            let inner = Of {
+                year_pad: m.pad.filter(|_| letter == b'Y'),
+                ..*of
+            };
             let mut whole = Vec::new();
-            strftime(format, civil, zone, &mut whole);
+            write_all(&dates.bytes(format), &inner, &mut whole);
             (whole, Case::Kept)
         }
     };
     let case = match (m.swap, m.upper, swapped, letter) {
         // `%P` is small whatever is asked for.
-        (_, _, _, b'P') => Case::Kept,
+        (_, _, _, b'P') => Case::Lower,
         (true, _, Case::Upper | Case::Lower, _) => swapped,
         (_, true, ..) => Case::Upper,
         _ => Case::Kept,
     };
-    put_text(text, case, m, out);
+    put_text(text, case, m, dates.encoding(), out);
     true
 }
 
@@ -162,19 +219,19 @@ enum Case {
     Lower,
 }
 
-fn put_text(mut text: Vec<u8>, case: Case, m: Modifiers, out: &mut Vec<u8>) {
+fn put_text(mut text: Vec<u8>, case: Case, m: Modifiers, encoding: Encoding, out: &mut Vec<u8>) {
     match case {
         Case::Kept => {}
-        Case::Upper => text.make_ascii_uppercase(),
-        Case::Lower => text.make_ascii_lowercase(),
+        Case::Upper => encoding.make_upper(&mut text),
+        Case::Lower => encoding.make_lower(&mut text),
     }
     put_padding(m, m.width.saturating_sub(text.len()), out);
     out.extend_from_slice(&text);
 }
 
-fn put_unknown(text: &[u8], m: Modifiers, out: &mut Vec<u8>) {
+fn put_unknown(text: &[u8], m: Modifiers, of: &Of<'_>, out: &mut Vec<u8>) {
     let case = if m.upper { Case::Upper } else { Case::Kept };
-    put_text(text.to_vec(), case, m, out);
+    put_text(text.to_vec(), case, m, of.dates.encoding(), out);
 }
 
 fn put_padding(m: Modifiers, count: usize, out: &mut Vec<u8>) {
@@ -250,7 +307,14 @@ mod tests {
         let zone = Zone::from_tz(Some(b"UTC"), None);
         let show = |format: &str, timestamp: i64| {
             let mut out = Vec::new();
-            strftime(format.as_bytes(), &utc(timestamp).unwrap(), &zone, &mut out);
+            let dates = Dates::default();
+            strftime(
+                format.as_bytes(),
+                &utc(timestamp).unwrap(),
+                &zone,
+                &dates,
+                &mut out,
+            );
             String::from_utf8(out).unwrap()
         };
         for (format, expected) in [
@@ -313,9 +377,54 @@ mod tests {
     }
 
     #[test]
+    fn words_and_orders_are_the_locales() {
+        let zone = Zone::from_tz(Some(b"UTC"), None);
+        let show = |locale: &str, format: &str| {
+            let mut out = Vec::new();
+            let civil = utc(1_614_957_309).unwrap();
+            let dates = Dates::of_locale(locale);
+            strftime(format.as_bytes(), &civil, &zone, &dates, &mut out);
+            String::from_utf8_lossy(&out).into_owned()
+        };
+        for (locale, format, expected) in [
+            (
+                "de_DE.UTF-8",
+                "%a %A %b %B|%p|%P|%x %X|%r",
+                "Fr Freitag Mär März|||05.03.2021 15:15:09|03:15:09 ",
+            ),
+            ("de_DE.UTF-8", "%^B %#B|%7B|%07B", "MäRZ MäRZ|  März|00März"),
+            ("pl_PL.UTF-8", "%B %OB %b %Ob", "marca marzec mar mar"),
+            ("tr_TR.UTF-8", "%p %P %^P %#p", "ÖS Ös Ös Ös"),
+            (
+                "ja_JP.UTF-8",
+                "%c|%Ex|%EC|%Ey",
+                "2021年03月05日 15時15分09秒|令和03年03月05日|令和|03",
+            ),
+            (
+                "ja_JP.UTF-8",
+                "%_EY %-EY %10Ey|%Od %10Od %OH %Oe %OC",
+                "令和 3年 令和3年 0000000003|五        五 十五 五 二十",
+            ),
+            (
+                "th_TH.UTF-8",
+                "%EY %Ey %5EC|%OB",
+                "พ.ศ. 2564 2564 พ.ศ.|มีนาคม",
+            ),
+            (
+                "C",
+                "%c|%x|%X|%r|%EY",
+                "Fri Mar  5 15:15:09 2021|03/05/21|15:15:09|03:15:09 PM|2021",
+            ),
+        ] {
+            assert_eq!(show(locale, format), expected, "{locale} {format}");
+        }
+    }
+
+    #[test]
     fn no_format_is_refused() {
         let zone = Zone::from_tz(Some(b"UTC"), None);
         let civil = utc(0).unwrap();
+        let dates = Dates::of_locale("ja_JP.UTF-8");
         let mut state = 7u64;
         for _ in 0..20_000 {
             let format: Vec<u8> = (0..8)
@@ -326,7 +435,7 @@ mod tests {
                     letters[pick % letters.len()]
                 })
                 .collect();
-            strftime(&format, &civil, &zone, &mut Vec::new());
+            strftime(&format, &civil, &zone, &dates, &mut Vec::new());
         }
     }
 }

@@ -1,12 +1,13 @@
 //! `strptime`: gawk's extension function of the `time` library.
 //!
-//! Invariant: reads what glibc's function reads in the C locale; every number has a limit of digits and of value, so that
-//! no text overflows.
+//! Invariant: reads what glibc's function reads, which understands the C locale's words beside those of the locale; every
+//! number has a limit of digits and of value, so that no text overflows.
 
-use super::{DAYS, MONTHS, Zone, days_from_civil, seconds_of};
+use super::{Zone, days_from_civil, seconds_of};
+use crate::locale::{Dates, Part};
 
 /// C's `struct tm` before anything is known: all zeros, which is the day before 1900-01-01.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Found {
     year: i64,
     month: i64,
@@ -28,6 +29,9 @@ struct Found {
 
 struct Reader<'a> {
     text: &'a [u8],
+    dates: &'a Dates,
+    /// The C locale's.
+    plain: Dates,
 }
 
 impl Reader<'_> {
@@ -56,30 +60,44 @@ impl Reader<'_> {
         (low..=high).contains(&value).then_some(value)
     }
 
-    /// Which of `names` the text begins with, whole or by its first three letters, in any case.
-    fn name(&mut self, names: &[&str]) -> Option<i64> {
-        for len in [usize::MAX, 3] {
-            for (i, name) in names.iter().enumerate() {
-                let name = &name.as_bytes()[..len.min(name.len())];
-                if self
-                    .text
-                    .get(..name.len())
-                    .is_some_and(|front| front.eq_ignore_ascii_case(name))
-                {
-                    self.text = &self.text[name.len()..];
-                    return i64::try_from(i).ok();
-                }
-            }
-        }
-        None
+    /// Which of the names that `lists` takes from a locale the text begins with, in any case; the first list counts most.
+    fn name<const N: usize>(
+        &mut self,
+        lists: impl for<'d> Fn(&'d Dates) -> [&'d [&'static str]; N],
+    ) -> Option<i64> {
+        let found = self.name_in(self.dates, lists(self.dates));
+        let (at, len) = found.or_else(|| self.name_in(&self.plain, lists(&self.plain)))?;
+        self.text = &self.text[len..];
+        i64::try_from(at).ok()
+    }
+
+    /// Number and length of the name.
+    fn name_in<const N: usize>(
+        &self,
+        dates: &Dates,
+        lists: [&[&'static str]; N],
+    ) -> Option<(usize, usize)> {
+        lists.into_iter().find_map(|list| {
+            let found = list.iter().enumerate().filter_map(|(at, name)| {
+                let name = dates.bytes(name);
+                let front = self.text.get(..name.len())?;
+                let same = !name.is_empty() && front.eq_ignore_ascii_case(&name);
+                same.then_some((at, name.len()))
+            });
+            found.max_by_key(|(_, len)| *len)
+        })
     }
 }
 
 /// The moment that `text` names by `format`, in seconds since 1970, `zone` giving the offset; `None` if it does not fit.
 /// What follows in `text` is ignored.
-pub fn strptime(text: &[u8], format: &[u8], zone: &Zone) -> Option<i64> {
+pub fn strptime(text: &[u8], format: &[u8], zone: &Zone, dates: &Dates) -> Option<i64> {
     let mut found = Found::default();
-    let mut reader = Reader { text };
+    let mut reader = Reader {
+        text,
+        dates,
+        plain: Dates::default(),
+    };
     read(&mut reader, format, zone, &mut found)?;
     let year = match (found.century, found.year_of_century) {
         (Some(century), rest) => century * 100 + rest.unwrap_or(found.year.rem_euclid(100)),
@@ -138,21 +156,41 @@ fn read(reader: &mut Reader<'_>, format: &[u8], zone: &Zone, found: &mut Found) 
     Some(())
 }
 
+/// A format of the locale, or the C locale's if the text does not fit that.
+fn layout(
+    reader: &mut Reader<'_>,
+    of: impl Fn(&Dates) -> &'static str,
+    zone: &Zone,
+    found: &mut Found,
+) -> Option<()> {
+    let (text, before) = (reader.text, found.clone());
+    let format = reader.dates.bytes(of(reader.dates));
+    read(reader, &format, zone, found).or_else(|| {
+        (reader.text, *found) = (text, before);
+        let format = of(&reader.plain);
+        read(reader, format.as_bytes(), zone, found)
+    })
+}
+
 fn conversion(reader: &mut Reader<'_>, letter: u8, zone: &Zone, found: &mut Found) -> Option<()> {
     match letter {
         b'%' => reader.text = reader.text.strip_prefix(b"%")?,
-        b'a' | b'A' => found.weekday = Some(reader.name(&DAYS)?),
+        b'a' | b'A' => found.weekday = Some(reader.name(|d| [d.days(false), d.days(true)])?),
         b'b' | b'B' | b'h' => {
-            found.month = reader.name(&MONTHS)?;
+            found.month = reader.name(|d| {
+                [(false, false), (false, true), (true, false), (true, true)]
+                    .map(|(short, alone)| d.months(short, alone))
+            })?;
             found.has_month = true;
         }
-        b'c' => read(reader, b"%a %b %e %H:%M:%S %Y", zone, found)?,
+        b'c' => layout(reader, |d| d.layout(Part::DateAndTime, false), zone, found)?,
         b'C' => found.century = Some(reader.number(0, 99, 2)?),
         b'd' | b'e' => {
             found.day = reader.number(1, 31, 2)?;
             found.has_day = true;
         }
-        b'D' | b'x' => read(reader, b"%m/%d/%y", zone, found)?,
+        b'D' => read(reader, b"%m/%d/%y", zone, found)?,
+        b'x' => layout(reader, |d| d.layout(Part::Date, false), zone, found)?,
         b'F' => read(reader, b"%Y-%m-%d", zone, found)?,
         b'g' => {
             reader.number(0, 99, 2)?;
@@ -175,12 +213,13 @@ fn conversion(reader: &mut Reader<'_>, letter: u8, zone: &Zone, found: &mut Foun
         }
         b'M' => found.minute = reader.number(0, 59, 2)?,
         b'n' | b't' => reader.skip_blanks(),
-        b'p' | b'P' => found.is_pm = reader.name(&["AM", "PM"])? == 1,
-        b'r' => read(reader, b"%I:%M:%S %p", zone, found)?,
+        b'p' | b'P' => found.is_pm = reader.name(|d| [d.halves()])? == 1,
+        b'r' => layout(reader, |d| d.time_of_12_hours(), zone, found)?,
         b'R' => read(reader, b"%H:%M", zone, found)?,
         b's' => seconds(reader, zone, found)?,
         b'S' => found.second = reader.number(0, 61, 2)?,
-        b'T' | b'X' => read(reader, b"%H:%M:%S", zone, found)?,
+        b'T' => read(reader, b"%H:%M:%S", zone, found)?,
+        b'X' => layout(reader, |d| d.layout(Part::Time, false), zone, found)?,
         b'u' => found.weekday = Some(reader.number(1, 7, 1)? % 7),
         b'U' => found.week_from_sunday = Some(reader.number(0, 53, 2)?),
         b'V' => {

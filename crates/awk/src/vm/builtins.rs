@@ -38,7 +38,7 @@ fn text_to_number(text: &[u8]) -> f64 {
         [b'0', rest @ ..]
             if !rest
                 .iter()
-                .take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E'))
+                .take_while(|b| b.is_ascii_digit() || crate::num::continues_decimal(**b))
                 .any(|b| !(b'0'..=b'7').contains(b)) =>
         {
             digits(rest, 8)

@@ -39,7 +39,7 @@ impl Vm<'_> {
         let mut symbols = self.symbols()?;
         symbols.sort_by_key(|(name, _)| (name.contains(&b':'), name.clone()));
         let mut text = Vec::new();
-        let exact = Format::parse(b"%.17g");
+        let exact = Format::parse_in(b"%.17g", self.settings.numbers);
         for (name, value) in symbols {
             text.extend_from_slice(&name);
             text.extend_from_slice(b": ");

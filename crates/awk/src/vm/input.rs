@@ -111,10 +111,11 @@ impl Vm<'_> {
             {
                 match reader.next(&self.settings.separator) {
                     Ok(Some(range)) => {
-                        if self.resume.is_some() && self.is_unfinished(range.len()) {
+                        if self.resume.is_some() && self.is_unfinished()? {
                             self.end_file()?;
                             continue;
                         }
+                        self.since_commit += 1;
                         self.settings.nr += 1.0;
                         self.settings.fnr += 1.0;
                         return Ok(Read::Record(range));
@@ -141,7 +142,7 @@ impl Vm<'_> {
     }
 
     #[cold]
-    fn read_error(&self, error: &std::io::Error) -> Fatal {
+    pub(super) fn read_error(&self, error: &std::io::Error) -> Fatal {
         let name = self.settings.text_of(&self.settings.get(Special::FILENAME));
         let shown = if name.is_empty() {
             "standard input".into()
@@ -184,9 +185,7 @@ impl Vm<'_> {
     /// The next record as `$0`; false at the end of input.
     #[inline]
     pub(super) fn next_record(&mut self) -> Result<bool> {
-        if self.commit_every > 0 {
-            self.count_to_commit()?;
-        }
+        self.commit_if_due()?;
         let read = match self.read_main()? {
             Read::Failed(error) => self.read_past(error)?,
             read => read,
@@ -211,13 +210,13 @@ impl Vm<'_> {
         Ok(())
     }
 
-    /// A record is about to be read: commits if there were enough since the last commit.
-    fn count_to_commit(&mut self) -> Result<()> {
-        if self.since_commit == self.commit_every {
+    /// Between two records: commits if there were enough since the last commit.
+    #[inline]
+    fn commit_if_due(&mut self) -> Result<()> {
+        if self.commit_every > 0 && self.since_commit >= self.commit_every {
             self.commit()?;
             self.since_commit = 0;
         }
-        self.since_commit += 1;
         Ok(())
     }
 

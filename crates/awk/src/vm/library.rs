@@ -200,8 +200,9 @@ impl Vm<'_> {
                     Some(format) => self.settings.text_of(format),
                     None => super::timing::DEFAULT_FORMAT.into(),
                 };
+                let dates = self.settings.dates.clone();
                 let zone = self.zone()?;
-                let found = crate::time::strptime(&text, &format, zone);
+                let found = crate::time::strptime(&text, &format, zone, &dates);
                 Ok(Value::Num(found.map_or(-1.0, |seconds| seconds as f64)))
             }
             other => Err(Fatal::new(format!(

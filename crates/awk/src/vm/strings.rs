@@ -284,7 +284,7 @@ impl Vm<'_> {
         let format = match self.formats.get(&self.scratch) {
             Some(format) => format,
             None => {
-                let format = Rc::new(Format::parse_in(&self.scratch, self.settings.grouping));
+                let format = Rc::new(Format::parse_in(&self.scratch, self.settings.numbers));
                 self.formats.keep(&self.scratch, format.clone());
                 format
             }

@@ -13,6 +13,7 @@ use super::Vm;
 use crate::code::Arr;
 use crate::error::Step as Result;
 use crate::gettext::{self, Catalogue};
+use crate::locale::Dates;
 use crate::time::{self, Zone};
 use crate::value::Value;
 
@@ -58,6 +59,7 @@ impl Vm<'_> {
                 };
                 let moment = args.get(1).map_or_else(now, Value::to_num);
                 let mut out = Vec::new();
+                let dates = self.settings.dates.clone();
                 let zone = self.zone()?;
                 let civil = time::timestamp_from(moment).and_then(|seconds| {
                     if in_utc(2) {
@@ -67,20 +69,22 @@ impl Vm<'_> {
                     }
                 });
                 if let Some(civil) = civil {
-                    time::strftime(&format, &civil, zone, &mut out);
+                    time::strftime(&format, &civil, zone, &dates, &mut out);
                 }
                 Value::text(&out, false)
             }
         })
     }
 
-    /// Date and time, for people.
+    /// Date and time as C's `ctime` has them, for people.
     pub(crate) fn date_text(&mut self) -> String {
-        let args = [Value::text(b"%a %b %e %H:%M:%S %Y", false)];
-        match self.time_function(Builtin::Strftime, &args) {
-            Ok(text) => String::from_utf8_lossy(&self.settings.text_of(&text)).into_owned(),
-            Err(_) => String::new(),
+        let mut out = Vec::new();
+        if let Ok(zone) = self.zone()
+            && let Some(civil) = time::timestamp_from(now()).and_then(|now| zone.local(now))
+        {
+            time::strftime(b"%c", &civil, zone, &Dates::default(), &mut out);
         }
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     /// A variable of the environment as commands would get it.

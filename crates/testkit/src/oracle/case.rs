@@ -84,6 +84,8 @@ pub struct Case {
     pub env: Vec<(String, String)>,
     /// Value of `LC_ALL`.
     pub locale: String,
+    /// Other locales that its script names.
+    pub other_locales: Vec<String>,
     /// Standard input; empty if the case has none.
     pub stdin: Vec<u8>,
     /// Files that exist before the run.
@@ -147,6 +149,7 @@ impl Case {
             args: Vec::new(),
             env: Vec::new(),
             locale: "C.UTF-8".to_owned(),
+            other_locales: Vec::new(),
             stdin: Vec::new(),
             files: Vec::new(),
             stdout: Vec::new(),
@@ -215,6 +218,9 @@ impl Case {
                 self.env.push((name.to_owned(), value.to_owned()));
             }
             "locale" => value.clone_into(&mut self.locale),
+            "locales" => {
+                self.other_locales = value.split_whitespace().map(str::to_owned).collect();
+            }
             "status" => {
                 self.status = value
                     .parse()
@@ -314,6 +320,12 @@ impl Case {
                 who == "gawk" && gawk_version.is_some_and(|version| version >= version_min)
             }
         }
+    }
+
+    /// The locales that a reference must have on the machine to answer as expected.
+    pub fn locales(&self) -> impl Iterator<Item = &str> {
+        let others = self.other_locales.iter().map(String::as_str);
+        std::iter::once(self.locale.as_str()).chain(others)
     }
 
     /// The two halves of a program that has a split line.

@@ -11,7 +11,7 @@ use crate::error::{Fatal, Step as Result};
 use crate::records::RecordReader;
 use crate::streams::{Manner, StreamError, is_stdin, may_retry, wants_limit};
 use crate::value::Value;
-use crate::vm::Vm;
+use crate::vm::{Phase, Vm};
 
 impl Vm<'_> {
     /// What `getline` gives after a failed read of `name`: -2 if the program wants to try again, else -1.
@@ -42,11 +42,13 @@ impl Vm<'_> {
     }
 
     fn getline_main(&mut self, into_value: bool) -> Result<f64> {
+        // A rule that reads on is in the middle of something; a loop in BEGIN reads all there is.
+        if self.phase == Phase::Begin {
+            self.commit_if_due()?;
+        }
         if into_value {
             // `$0` stays: it must not live in the buffer that is about to be read on.
             self.record.detach();
-        } else if self.commit_every > 0 {
-            self.count_to_commit()?;
         }
         let range = match self.read_main()? {
             Read::Record(range) => range,

@@ -342,7 +342,7 @@ impl Vm<'_> {
 
     pub(in crate::vm) fn skip_file(&mut self) -> Result<()> {
         if self.input.open {
-            self.skip_segment();
+            self.skip_segment()?;
             self.end_file()?;
         }
         Ok(())
