@@ -186,7 +186,7 @@ impl Dump<'_> {
                 }));
             }
             Cell::Table(_) => self.line.extend_from_slice(b"[]  # an empty array"),
-            cell if text::kind(cell) == "uninitialized" => {
+            cell if text::kind(cell) == text::UNINITIALIZED => {
                 self.line.extend_from_slice(b"  # uninitialized")
             }
             cell => {

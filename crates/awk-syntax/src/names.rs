@@ -211,6 +211,12 @@ impl Library {
         Some(row.0)
     }
 
+    /// Why a library of another name cannot be loaded, as the end of a message.
+    pub fn unknown() -> String {
+        let names = Library::TABLE.map(|row| row.1).join(", ");
+        format!("there is no such library; those there are: {names}")
+    }
+
     /// The name as programs write it.
     pub fn name(self) -> &'static str {
         Library::TABLE[self as usize].1

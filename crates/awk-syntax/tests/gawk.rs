@@ -99,7 +99,10 @@ fn what_gawk_refuses_is_refused() {
             "expected the end of the line",
         ),
         ("BEGIN { @include \"x\" }", "expected an expression"),
-        ("@load \"nolib\"", "cannot load `nolib`: no such library"),
+        (
+            "@load \"nolib\"",
+            "cannot load `nolib': there is no such library",
+        ),
         (
             "@include \"nofile\"",
             "cannot include `nofile': no such file",

@@ -207,7 +207,7 @@ impl Streams {
         self.environment = Some(variables);
     }
 
-    /// Sends standard output, that of commands included, to a file for a while; errors call it by that name. What was printed
+    /// Sends standard output, that of commands included, to a file for a while; messages call it `name`. What was printed
     /// before goes where it went.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Streams {
     pub fn redirect_stdout(&mut self, file: File, name: &[u8]) -> Result<Redirected, StreamError> {
         self.stdout.flush()?;
         let copy = file.try_clone().map_err(|source| StreamError::Write {
-            name: shown(&self.stdout.name),
+            name: shown(name),
             source,
         })?;
         self.redirected = Some(copy);

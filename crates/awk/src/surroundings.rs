@@ -83,6 +83,29 @@ pub fn find_source(name: &str, path: &[PathBuf]) -> Option<PathBuf> {
         .find(is_there)
 }
 
+/// Why [`find_source`] gave nothing, as the end of a message: what was looked for, and where.
+pub fn why_not_found(name: &str, path: &[PathBuf]) -> String {
+    if Path::new(name).is_dir() {
+        return "it is a directory".to_string();
+    }
+    let place = if name.contains('/') {
+        match std::fs::metadata(name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return system_reason(&error);
+            }
+            _ => String::new(),
+        }
+    } else {
+        let folders: Vec<String> = path.iter().map(|p| p.display().to_string()).collect();
+        format!(" in {} (AWKPATH)", folders.join(":"))
+    };
+    if name.ends_with(".awk") {
+        format!("there is no `{name}'{place}")
+    } else {
+        format!("there is no `{name}' or `{name}.awk'{place}")
+    }
+}
+
 impl<'h> Surroundings<'h> {
     /// For the program in `sources`, whose names are those of the files that it was read from.
     pub(crate) fn new(heap: &'h Heap, sources: &Sources, path: Vec<PathBuf>) -> Surroundings<'h> {
@@ -152,7 +175,7 @@ impl World for Surroundings<'_> {
             });
         }
         let Some(path) = find_source(name, &self.path) else {
-            return Err("no such file in the folders of AWKPATH".to_string());
+            return Err(why_not_found(name, &self.path));
         };
         let shown = path.display().to_string();
         if let Some(identity) = identity(&path) {

@@ -33,6 +33,7 @@ mod exact;
 mod input;
 mod inspect;
 mod json;
+mod kept;
 mod library;
 mod measured;
 mod outer;
@@ -55,12 +56,6 @@ pub use input::{Input, NamedVariable, assignment};
 
 /// Deepest nesting of AWK function calls; beyond it a program is taken to recurse without end.
 const FRAMES_MAX: usize = 10_000_000;
-
-/// Dynamic regular expressions and formats kept compiled; a program that makes more begins again.
-const CACHE_MAX: usize = 500;
-
-/// Memory for these regular expressions, in bytes: a `\w{1,20}` alone has 2 MB.
-const CACHE_BYTES_MAX: usize = 128 << 20;
 
 /// Which rules are running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -178,11 +173,11 @@ pub struct Vm<'p> {
     pub sandbox: bool,
     /// Argument of `exit`, or 2 if an operand could not be read.
     pub exit_code: i32,
-    regexes: std::collections::HashMap<Vec<u8>, Rc<Regex>>,
+    regexes: kept::Kept<Regex>,
     regex_recent: Option<(Vec<u8>, Rc<Regex>)>,
     /// See [`Op::NoteTarget`].
     target_is_regex: bool,
-    formats: std::collections::HashMap<Vec<u8>, Rc<Format>>,
+    formats: kept::Kept<Format>,
     zone: Option<(Option<Vec<u8>>, Zone)>,
     translations: timing::Translations,
     random: u64,
