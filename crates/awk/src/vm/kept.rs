@@ -78,7 +78,7 @@ impl<T: Weigh> Kept<T> {
                     .random
                     .wrapping_mul(1_664_525)
                     .wrapping_add(1_013_904_223);
-                self.unweighed = self.random >> 29;
+                self.unweighed = self.random >> 28;
                 self.bytes += entry.weigh();
                 if self.bytes > BYTES_MAX {
                     self.forget();
@@ -168,7 +168,7 @@ mod tests {
                     kept.keep(text.as_bytes(), made.clone());
                     made
                 });
-                made.0.set(made.0.get() + 50_000);
+                made.0.set(made.0.get() + 20_000);
                 assert!(
                     total(&kept) < 3 * BYTES_MAX,
                     "turn {turn}: {}",
