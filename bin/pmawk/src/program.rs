@@ -13,7 +13,7 @@ use awk_syntax::Sources;
 use crate::args::Part;
 
 /// Where programs are looked for if AWKPATH does not say.
-const DEFAULT_PATH: &str = ".:/usr/local/share/awk";
+const DEFAULT_PATH: &str = ".:/usr/local/share/awk:/usr/share/awk";
 
 /// The folders of AWKPATH; an empty one is the current folder.
 pub fn search_path() -> Vec<PathBuf> {

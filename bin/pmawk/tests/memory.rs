@@ -8,6 +8,7 @@ fn limited(limit_kb: u64, arguments: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", "ulimit -v \"$0\" && exec \"$@\""])
         .arg(limit_kb.to_string())
+        .env("LC_ALL", "C.UTF-8")
         .arg(env!("CARGO_BIN_EXE_pmawk"))
         .args(arguments)
         .output()

@@ -291,6 +291,8 @@ pub enum Builtin {
     Fork,
     Wait,
     Waitpid,
+    InplaceBegin,
+    InplaceEnd,
     Chr,
     Ord,
     Readfile,
@@ -311,7 +313,7 @@ const MANY: usize = usize::MAX;
 impl Builtin {
     /// Name, least and most number of arguments, and where it comes from.
     #[rustfmt::skip] // a table
-    const TABLE: [(Builtin, &'static str, usize, usize, Origin); 63] = {
+    const TABLE: [(Builtin, &'static str, usize, usize, Origin); 65] = {
         use Builtin::*;
         use Origin::{Gawk, Library as From, Perdure, Posix};
         [
@@ -366,6 +368,8 @@ impl Builtin {
             (Fork, "fork", 0, 0, From(Library::Fork)),
             (Wait, "wait", 0, 0, From(Library::Fork)),
             (Waitpid, "waitpid", 1, 1, From(Library::Fork)),
+            (InplaceBegin, "inplace::begin", 2, 2, From(Library::Inplace)),
+            (InplaceEnd, "inplace::end", 2, 2, From(Library::Inplace)),
             (Chr, "chr", 1, 1, From(Library::Ordchr)),
             (Ord, "ord", 1, 1, From(Library::Ordchr)),
             (Readfile, "readfile", 1, 1, From(Library::Readfile)),

@@ -32,7 +32,7 @@ pub use source::{Patience, may_retry, wants_limit};
 use coprocess::Coprocess;
 use network::Attempts;
 use out::{BUFFER_BYTES, Sink};
-use source::{Stdin, Waiting};
+use source::{InputFile, Stdin, Waiting};
 
 /// How an output is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -81,6 +81,8 @@ fn shown(name: &[u8]) -> String {
 /// An open input.
 struct Input {
     reader: RecordReader,
+    /// The file that the reader reads, if it may be parked.
+    file: Option<InputFile>,
     /// The command that feeds it.
     child: Option<Child>,
     /// When it was opened, in steps of [`Streams::opened`].
@@ -205,7 +207,7 @@ impl Streams {
         self.environment = Some(variables);
     }
 
-    /// Sends standard output, that of commands included, to a file for a while; messages call it `name`. What was printed
+    /// Sends standard output, that of commands included, to a file for a while; errors call it by that name. What was printed
     /// before goes where it went.
     ///
     /// # Errors

@@ -43,14 +43,23 @@ pub(crate) struct Surroundings<'h> {
     own: HashSet<&'static str>,
 }
 
-/// What `-i inplace` includes where no file of that name is: the library, and its two variables.
+/// What `-i inplace` includes: rules around those of the program. A file ends when the next one begins, so that what ENDFILE
+/// rules print is in it. `INPLACE_SUFFIX` is what gawk before 5 called the suffix.
 const INPLACE: &str = "\
 @load \"inplace\"
 @namespace \"inplace\"
 BEGIN {
 	if (typeof(enable) == \"untyped\")
 		enable = 1
-	suffix = suffix \"\"
+}
+BEGINFILE {
+	if (filename != \"\")
+		end(filename, suffix != \"\" ? suffix : awk::INPLACE_SUFFIX)
+	filename = enable && begin(FILENAME, suffix) == 0 ? FILENAME : \"\"
+}
+END {
+	if (filename != \"\")
+		end(filename, suffix != \"\" ? suffix : awk::INPLACE_SUFFIX)
 }
 ";
 
@@ -155,16 +164,17 @@ impl World for Surroundings<'_> {
     }
 
     fn include(&mut self, name: &str, _from: &str) -> Result<Included, String> {
-        let Some(path) = find_source(name, &self.path) else {
-            if matches!(name, "inplace" | "inplace.awk") {
-                if !self.own.insert("inplace") {
-                    return Ok(Included::AlreadyThere);
-                }
-                return Ok(Included::Text {
-                    name: "inplace.awk (built in)".to_string(),
-                    text: INPLACE.into(),
-                });
+        // Whatever lies on AWKPATH: the file that gawk installs there is for gawk's library.
+        if matches!(name, "inplace" | "inplace.awk") {
+            if !self.own.insert("inplace") {
+                return Ok(Included::AlreadyThere);
             }
+            return Ok(Included::Text {
+                name: "inplace.awk (built in)".to_string(),
+                text: INPLACE.into(),
+            });
+        }
+        let Some(path) = find_source(name, &self.path) else {
             return Err(why_not_found(name, &self.path));
         };
         let shown = path.display().to_string();

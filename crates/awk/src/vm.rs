@@ -748,6 +748,13 @@ impl<'p> Vm<'p> {
                         self.nums.push(v);
                     }
                 }
+                Op::ScalarGlobal(n) => {
+                    if matches!(self.globals[n as usize], Value::Uninit)
+                        && self.store.global_is_array(n)
+                    {
+                        return Err(self.global_array_as_scalar(n));
+                    }
+                }
                 Op::GrowGlobal(n) => {
                     let mark = self.pop_mark();
                     grow(
@@ -1089,6 +1096,11 @@ impl<'p> Vm<'p> {
                         return Ok(flow);
                     }
                 }
+                Op::CallUndefined { name } => {
+                    let name = self.settings.text_of(&self.code.consts[name as usize]);
+                    let name = String::from_utf8_lossy(&name);
+                    return Err(Fatal::new(format!("function `{name}` is not defined")));
+                }
                 Op::CallIndirect { args } => self.call_indirect(args)?,
                 Op::Builtin { which, args } => {
                     let args = self.vals.split_off(self.vals.len() - args as usize);
@@ -1178,7 +1190,6 @@ impl<'p> Vm<'p> {
                 }
                 Op::NextRecord { end } => {
                     if !self.next_record()? {
-                        self.end_inplace()?;
                         self.phase = Phase::End;
                         self.ip = end as usize;
                     }
@@ -1216,7 +1227,6 @@ impl<'p> Vm<'p> {
                     if self.phase == Phase::End {
                         return Ok(Flow::Halted);
                     }
-                    self.end_inplace()?;
                     self.phase = Phase::End;
                     self.ip = code.end_start as usize;
                 }

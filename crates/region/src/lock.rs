@@ -30,7 +30,8 @@ impl Locks {
         Locks { file: None }
     }
 
-    /// Through a descriptor of its own would be another owner; so the caller passes a duplicate of the heap's.
+    /// All locks of one user go through this descriptor. Its description should be nobody else's: whoever has it holds the
+    /// locks.
     pub(crate) fn on(file: File) -> Locks {
         Locks { file: Some(file) }
     }

@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind as IoKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -210,7 +211,7 @@ impl Region {
         };
         check_file(&file, &text, options.trust)?;
         let locks = Locks::on(
-            file.try_clone()
+            description_of_its_own(&file, writer)
                 .map_err(|e| Error::io(&text, "open it twice", e))?,
         );
         let held = if writer {
@@ -792,6 +793,21 @@ pub(crate) fn open_heap_file(path: &Path, writer: bool) -> io::Result<File> {
         .write(writer)
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
+}
+
+/// The same file for [`Locks`]. A lock lasts as long as anybody has its description: a child of [`Region::fork`] keeps
+/// those of the files, and of what it has mapped, but gives this one up.
+fn description_of_its_own(file: &File, writer: bool) -> io::Result<File> {
+    // Through /proc and not by name: the name may belong to another file by now.
+    let opened = File::options()
+        .read(true)
+        .write(writer)
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    match opened {
+        Ok(own) => Ok(own),
+        // Without /proc there is no fork either.
+        Err(_) => file.try_clone(),
+    }
 }
 
 /// Refuses what is not a plain file of ours.
