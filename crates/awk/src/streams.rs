@@ -207,7 +207,7 @@ impl Streams {
         self.environment = Some(variables);
     }
 
-    /// Sends standard output, that of commands included, to a file for a while; errors call it by that name. What was printed
+    /// Sends standard output, that of commands included, to a file for a while; messages call it `name`. What was printed
     /// before goes where it went.
     ///
     /// # Errors
