@@ -241,7 +241,11 @@ impl Vm<'_> {
     }
 
     fn skip_folder(&mut self, error: &StreamError) {
-        (self.input.warn)(format!("warning: {error}: skipped"));
+        let shown = match error {
+            StreamError::IsDirectory { name } => format!("{name:?} is a directory"),
+            error => error.to_string(),
+        };
+        (self.input.warn)(format!("warning: {shown}: skipped"));
     }
 
     fn open_reader(&mut self, reader: RecordReader) {
