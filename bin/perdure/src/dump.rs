@@ -196,7 +196,7 @@ impl Dump<'_> {
                     .extend_from_slice(b"  # a value that this program does not know: ");
                 text::push_value(&mut self.line, cell);
             }
-            cell if text::kind(cell) == "uninitialized" => {
+            cell if text::kind(cell) == text::UNINITIALIZED => {
                 self.line.extend_from_slice(b"  # uninitialized")
             }
             cell => {

@@ -121,6 +121,7 @@ pub fn push_number(out: &mut Vec<u8>, n: f64) {
 pub fn push_value(out: &mut Vec<u8>, cell: Cell<'_>) {
     match cell {
         Cell::Num(n) => push_number(out, n),
+        cell if kind(cell) == UNINITIALIZED => {}
         Cell::Str { bytes, .. } => push_quoted(out, bytes),
         Cell::Other(bytes) => push_other(out, bytes),
         Cell::Uninit | Cell::Table(_) => {}
@@ -184,8 +185,7 @@ fn push_other(out: &mut Vec<u8>, bytes: &[u8]) {
             }
             push_escaped(out, digits, b"");
         }
-        Some((b'U', [])) | None => {}
-        Some(_) => {
+        _ => {
             push_quoted(out, bytes);
         }
     }
@@ -222,17 +222,25 @@ pub fn looks_numeric(bytes: &[u8]) -> bool {
     any && at == rest.len()
 }
 
+/// The kind of a variable without a value.
+pub const UNINITIALIZED: &str = "uninitialized";
+
 /// The name of a value's kind.
 pub fn kind(cell: Cell<'_>) -> &'static str {
     match cell {
-        Cell::Uninit => "uninitialized",
+        Cell::Uninit => UNINITIALIZED,
         Cell::Num(_) => "number",
+        // What a field that is not there is: `e = $9`.
+        Cell::Str {
+            bytes: [],
+            maybe_num: true,
+        } => UNINITIALIZED,
         Cell::Str { bytes, maybe_num } if maybe_num && looks_numeric(bytes) => "strnum",
         Cell::Str { .. } => "string",
         Cell::Other([b'R', ..]) => "regexp",
         Cell::Other([b'B', ..]) => "number|bool",
         Cell::Other([b'I' | b'F', ..]) => "number",
-        Cell::Other([b'U']) => "uninitialized",
+        Cell::Other([b'U']) => UNINITIALIZED,
         Cell::Other(_) => "unknown",
         Cell::Table(_) => "array",
     }

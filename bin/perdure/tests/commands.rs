@@ -92,6 +92,8 @@ fn make(path: &Path) {
     set(&mut heap, globals, b"seen", input(b" 12 "));
     set(&mut heap, globals, b"line", input(b"river"));
     set(&mut heap, globals, b"nothing", Cell::Uninit);
+    set(&mut heap, globals, b"unassigned", input(b"")); // as `$9` of a shorter record
+    set(&mut heap, globals, b"empty_text", string(b""));
     let freq = heap.table_new().expect("room");
     set(&mut heap, globals, b"freq", Cell::Table(freq));
     set(&mut heap, freq, b"river", Cell::Num(3.0));
@@ -195,6 +197,7 @@ fn vars_get_and_dump_tell_what_is_there() {
             vec!["\"app.state\"", "root", "1"],
             vec!["twice", "function", "-"],
             vec!["empty", "array", "0"],
+            vec!["empty_text", "string", "-"],
             vec!["freq", "array", "4"],
             vec!["line", "string", "-"],
             vec!["name", "string", "-"],
@@ -202,6 +205,7 @@ fn vars_get_and_dump_tell_what_is_there() {
             vec!["ratio", "number", "-"],
             vec!["seen", "strnum", "-"],
             vec!["total", "number", "-"],
+            vec!["unassigned", "uninitialized", "-"],
         ]
     );
     let get =
@@ -212,6 +216,8 @@ fn vars_get_and_dump_tell_what_is_there() {
     get("freq[7]", "\"seven\"\n");
     get("seen", "\" 12 \"\n");
     get("nothing", "\n");
+    get("unassigned", "\n");
+    get("empty_text", "\"\"\n");
     get("name", "\"tab\\there, \\\"quoted\\\", \\377 and Zürich\"\n");
     get(
         "freq",
@@ -254,6 +260,7 @@ fn vars_get_and_dump_tell_what_is_there() {
         0,
         "function twice(x) {\n\treturn x \"\" x # \\033[0m\n}\n\
          split(\"\", empty)  # an empty array\n\
+         empty_text = \"\"\n\
          freq[\"river\"] = 3\n\
          freq[\"a\",\"b\"] = 2\n\
          freq[\"7\"] = \"seven\"\n\
@@ -264,6 +271,7 @@ fn vars_get_and_dump_tell_what_is_there() {
          ratio = 0.1\n\
          seen = \" 12 \"  # strnum\n\
          total = 54\n\
+         unassigned  # uninitialized\n\
          \"app.state\"[\"k\"] = 1\n",
     );
 }
@@ -370,9 +378,11 @@ fn delete_removes_all_names_or_none() {
         &["dump", "a.heap"],
         0,
         "split(\"\", empty)  # an empty array\n\
+         empty_text = \"\"\n\
          nothing  # uninitialized\n\
          ratio = 0.1\n\
          seen = \" 12 \"  # strnum\n\
+         unassigned  # uninitialized\n\
          \"app.state\"[\"k\"] = 1\n",
     );
     let (check, _) = texts(&place.run(&["check", "a.heap"]));

@@ -233,7 +233,8 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     for name in &args.libraries {
         let library = name.to_str().and_then(Library::from_name);
         libraries.push(library.with_context(|| {
-            format!("option -l: there is no library {name:?}; @load in the manual lists them")
+            let reason = Library::unknown();
+            format!("option -l: cannot load `{}': {reason}", name.display())
         })?);
     }
     if args.sandbox && !libraries.is_empty() {
@@ -282,7 +283,8 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
         numbers
     };
     language.dates = Dates::of_locale(&locale("LC_TIME")).into();
-    language.wish.all_variables = args.dump_variables.is_some();
+    // A debugger may be asked for what the program does not mention.
+    language.wish.all_variables = args.dump_variables.is_some() || args.debug.is_some();
     language.wish.notation = args.output != Notation::Plain;
     language.include_path = path;
     language.non_decimal = args.non_decimal;

@@ -13,7 +13,7 @@ use awk_syntax::Sources;
 use crate::args::Part;
 
 /// Where programs are looked for if AWKPATH does not say.
-const DEFAULT_PATH: &str = ".:/usr/local/share/awk";
+const DEFAULT_PATH: &str = ".:/usr/local/share/awk:/usr/share/awk";
 
 /// The folders of AWKPATH; an empty one is the current folder.
 pub fn search_path() -> Vec<PathBuf> {
@@ -54,7 +54,7 @@ pub fn read(parts: &[Part], path: &[PathBuf]) -> Result<(Sources, Vec<String>)> 
             Part::Include(file) => {
                 let name = file.to_string_lossy().into_owned();
                 let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
-                sources.add("option -i", format!("@include \"{quoted}\"\n"));
+                sources.add_option("option -i", format!("@include \"{quoted}\"\n"));
                 includes.push(name);
             }
             Part::File(file) => {
@@ -75,28 +75,16 @@ fn read_file(file: &OsString, path: &[PathBuf]) -> Result<(String, Vec<u8>)> {
             .map_err(|error| unreadable("the program from standard input", &error))?;
         return Ok((shown, text));
     }
-    let found = awk::find_source(&shown, path);
-    let (name, place) = match &found {
-        Some(place) if Path::new(file).exists() && shown.contains('/') => {
-            (shown.clone(), place.clone())
-        }
-        Some(place) => (
-            place
-                .strip_prefix("./")
-                .unwrap_or(place)
-                .display()
-                .to_string(),
-            place.clone(),
-        ),
-        None => (shown.clone(), PathBuf::from(file)),
+    let Some(place) = awk::find_source(&shown, path) else {
+        let reason = awk::why_not_found(&shown, path);
+        anyhow::bail!("cannot read program file {shown:?}: {reason}");
     };
-    if Path::new(file).is_dir() {
-        anyhow::bail!("cannot read program file {shown:?}: it is a directory");
-    }
-    if found.is_none() && !shown.contains('/') {
-        let error = std::io::Error::from_raw_os_error(2); // ENOENT
-        return Err(unreadable(&format!("program file {shown:?}"), &error));
-    }
+    let name = if shown.contains('/') && Path::new(file).exists() {
+        shown.clone()
+    } else {
+        let place = place.strip_prefix("./").unwrap_or(&place);
+        place.display().to_string()
+    };
     text = std::fs::read(&place)
         .map_err(|error| unreadable(&format!("program file {shown:?}"), &error))?;
     Ok((name, text))

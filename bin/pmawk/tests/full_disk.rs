@@ -94,3 +94,36 @@ fn output_that_may_be_lost_does_not_keep_the_rest_from_the_heap() {
     assert_eq!(out.status.code(), Some(0));
     assert_eq!(committed(&heap), "1\n");
 }
+
+/// A limit on the size of files takes the place of a full disk: `/dev/full` is no file that could be replaced.
+#[test]
+fn a_replacement_that_cannot_be_written_names_the_file_and_leaves_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("table");
+    std::fs::write(&file, "a\nb\n").unwrap();
+    let run = |program: &str| {
+        let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
+        Command::new("sh")
+            .args(["-c", script, env!("CARGO_BIN_EXE_pmawk"), "-i", "inplace"])
+            .args([program, "table"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    for program in [
+        "{ printf \"%100000s\\n\", $0 }",
+        "{ printf \"%20000s\\n\", $0 }",
+        "{ printf \"%20000s\\n\", $0; system(\"\") }",
+    ] {
+        let out = run(program);
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{program}: {text}");
+        assert!(
+            text.contains("cannot write to \"table\""),
+            "{program}: {text}"
+        );
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{program}: {left:?}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"a\nb\n", "{program}");
+    }
+}

@@ -8,6 +8,7 @@ fn limited(limit_kb: u64, arguments: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", "ulimit -v \"$0\" && exec \"$@\""])
         .arg(limit_kb.to_string())
+        .env("LC_ALL", "C.UTF-8")
         .arg(env!("CARGO_BIN_EXE_pmawk"))
         .args(arguments)
         .output()
@@ -60,4 +61,19 @@ fn arrays_that_fill_memory_are_a_fatal_error() {
     assert!(text.contains("memory is full: "), "{text}");
     assert!(!text.contains("commit"), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+/// As many patterns and formats as a program likes: what is kept compiled is bounded in bytes.
+#[test]
+fn patterns_and_formats_made_while_running_take_bounded_memory() {
+    for program in [
+        "BEGIN { for (i = 1; i <= 600; i++) n += sprintf(\"%500s\", i) ~ (\"[[:alpha:]]+ \\\\w{1,20}\" i) }",
+        // Used so much that automata are built for them.
+        "BEGIN { for (i = 1; i <= 100; i++) for (j = 1; j <= 40; j++) n += sprintf(\"%0500d\", i) ~ (\"\\\\w{1,20}x\" i) }",
+        "BEGIN { s = sprintf(\"%1000000s\", 1); for (i = 1; i <= 600; i++) n += length(sprintf(s i)) }",
+    ] {
+        let output = limited(250_000, &[program]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program}: {text}");
+    }
 }

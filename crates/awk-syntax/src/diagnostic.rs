@@ -193,6 +193,13 @@ impl Diagnostics {
         }
     }
 
+    /// Notes a warning whose words were not used before: one place is enough to see what is meant.
+    pub fn warn_once(&mut self, span: Span, message: String) {
+        if !self.list.iter().any(|old| old.message == message) {
+            self.note_warning(None, span, message);
+        }
+    }
+
     /// Takes over what another collector found.
     pub fn append(&mut self, mut other: Diagnostics) {
         self.errors += other.errors;

@@ -335,7 +335,7 @@ impl<'a> Lexer<'a> {
                             self.at += used;
                             self.lint_escape(&self.text[escape..self.at], span, diagnostics);
                             if let Some(warning) = warning {
-                                diagnostics.warn(span, warning);
+                                diagnostics.warn_once(span, warning);
                             }
                         }
                     }

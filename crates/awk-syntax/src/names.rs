@@ -211,6 +211,12 @@ impl Library {
         Some(row.0)
     }
 
+    /// Why a library of another name cannot be loaded, as the end of a message.
+    pub fn unknown() -> String {
+        let names = Library::TABLE.map(|row| row.1).join(", ");
+        format!("there is no such library; those there are: {names}")
+    }
+
     /// The name as programs write it.
     pub fn name(self) -> &'static str {
         Library::TABLE[self as usize].1
@@ -285,6 +291,8 @@ pub enum Builtin {
     Fork,
     Wait,
     Waitpid,
+    InplaceBegin,
+    InplaceEnd,
     Chr,
     Ord,
     Readfile,
@@ -305,7 +313,7 @@ const MANY: usize = usize::MAX;
 impl Builtin {
     /// Name, least and most number of arguments, and where it comes from.
     #[rustfmt::skip] // a table
-    const TABLE: [(Builtin, &'static str, usize, usize, Origin); 63] = {
+    const TABLE: [(Builtin, &'static str, usize, usize, Origin); 65] = {
         use Builtin::*;
         use Origin::{Gawk, Library as From, Perdure, Posix};
         [
@@ -360,6 +368,8 @@ impl Builtin {
             (Fork, "fork", 0, 0, From(Library::Fork)),
             (Wait, "wait", 0, 0, From(Library::Fork)),
             (Waitpid, "waitpid", 1, 1, From(Library::Fork)),
+            (InplaceBegin, "inplace::begin", 2, 2, From(Library::Inplace)),
+            (InplaceEnd, "inplace::end", 2, 2, From(Library::Inplace)),
             (Chr, "chr", 1, 1, From(Library::Ordchr)),
             (Ord, "ord", 1, 1, From(Library::Ordchr)),
             (Readfile, "readfile", 1, 1, From(Library::Readfile)),

@@ -111,7 +111,10 @@ fn fetch(
         diagnostics.lint(Lint::General, *span, "empty filename after `@include'");
         return None;
     }
-    let from = sources.get(span.source).name.clone();
+    let from = sources.get(span.source);
+    // A name on the command line is no error in a program's text.
+    let is_option = from.is_option;
+    let from = from.name.clone();
     match world.include(name, &from) {
         Ok(Included::Text { name, text }) => return Some(sources.add(name, text)),
         Ok(Included::AlreadyThere) => {
@@ -122,7 +125,14 @@ fn fetch(
             let message = format!("cannot include `{name}' and use it as a program file");
             diagnostics.misuse(*span, message);
         }
-        Err(reason) => diagnostics.error(*span, format!("cannot include `{name}': {reason}")),
+        Err(reason) => {
+            let message = format!("cannot include `{name}': {reason}");
+            if is_option {
+                diagnostics.misuse(*span, message);
+            } else {
+                diagnostics.error(*span, message);
+            }
+        }
     }
     None
 }

@@ -1,11 +1,10 @@
 //! Names to numbers and kinds: which variable, which function, scalar or array.
 //!
-//! Invariants of a `Resolved`: every called function has a number; every name used as a variable is a parameter, a special
-//! variable or a numbered global; no global is both scalar and array. Parameters may be both (`Kind::Mixed`): AWK decides
-//! that at each call, so the interpreter does too.
+//! Invariants of a `Resolved`: every called function that there is has a number; every name used as a variable is a
+//! parameter, a special variable or a numbered global. A global that is used as both, or as neither, is of unknown kind:
+//! the run shows which it is, and what is not reached does not matter (gawk). Parameters may be both (`Kind::Mixed`).
 //!
-//! Kinds come from uses (`x[1]`, `x + 1`) and flow from parameters back to the arguments of calls, to a fixpoint over the
-//! call graph: that is how `function f(a) { a[1] } BEGIN { f(x) }` makes `x` an array.
+//! Kinds come from uses (`x[1]`, `x + 1`); those of parameters also from the functions that they are handed to.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -55,8 +54,10 @@ impl Kind {
 pub struct Global {
     /// Its name.
     pub name: Symbol,
-    /// Scalar or array; `Unknown` may be taken for a scalar.
+    /// Scalar or array, as it is used where it stands; `Unknown` if it is both, or neither.
     pub kind: Kind,
+    /// It may be an array at some time: it is used as one, or handed to something that may make it one.
+    pub may_be_array: bool,
     /// First use that shows the kind, for messages.
     pub span: Span,
 }

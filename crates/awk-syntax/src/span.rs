@@ -34,6 +34,8 @@ pub struct Source {
     pub name: String,
     /// The text. Bytes, since AWK programs may hold strings that are no valid UTF-8.
     pub text: Vec<u8>,
+    /// The text stands for an option of the command line: nobody has written it, so that a place in it would say nothing.
+    pub is_option: bool,
 }
 
 /// All program texts of a run.
@@ -48,15 +50,27 @@ impl Sources {
     /// # Panics
     /// If the text has 4 GiB or more; callers that read files check that before.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Vec<u8>>) -> u32 {
-        let text = text.into();
+        self.push(name.into(), text.into(), false)
+    }
+
+    /// The same for a text that stands for an option, by which messages call it.
+    ///
+    /// # Panics
+    /// As [`Sources::add`].
+    pub fn add_option(&mut self, option: impl Into<String>, text: impl Into<Vec<u8>>) -> u32 {
+        self.push(option.into(), text.into(), true)
+    }
+
+    fn push(&mut self, name: String, text: Vec<u8>, is_option: bool) -> u32 {
         assert!(
             text.len() < u32::MAX as usize,
             "program text of {} bytes",
             text.len()
         );
         self.list.push(Source {
-            name: name.into(),
+            name,
             text,
+            is_option,
         });
         (self.list.len() - 1) as u32
     }
@@ -99,9 +113,13 @@ impl Sources {
         (line, column)
     }
 
-    /// `name:line:column` of a span, as messages begin.
+    /// `name:line:column` of a span, as messages begin; of an option its name alone.
     pub fn place(&self, span: Span) -> String {
+        let source = self.get(span.source);
+        if source.is_option {
+            return source.name.clone();
+        }
         let (line, column) = self.position(span);
-        format!("{}:{line}:{column}", self.get(span.source).name)
+        format!("{}:{line}:{column}", source.name)
     }
 }

@@ -99,7 +99,10 @@ fn what_gawk_refuses_is_refused() {
             "expected the end of the line",
         ),
         ("BEGIN { @include \"x\" }", "expected an expression"),
-        ("@load \"nolib\"", "cannot load `nolib`: no such library"),
+        (
+            "@load \"nolib\"",
+            "cannot load `nolib': there is no such library",
+        ),
         (
             "@include \"nofile\"",
             "cannot include `nofile': no such file",
@@ -127,16 +130,8 @@ fn what_gawk_refuses_is_refused() {
         ),
         ("BEGIN { FUNCTAB = 1 }", "`FUNCTAB` is an array"),
         (
-            "BEGIN { commit() }",
-            "function `commit` is called but never defined",
-        ),
-        (
             "BEGIN { pm::commit(1) }",
             "`pm::commit` takes 0 argument(s), here are 1",
-        ),
-        (
-            "BEGIN { sleep(1) }",
-            "function `sleep` is called but never defined",
         ),
     ] {
         match read(text) {
@@ -178,7 +173,8 @@ fn older_dialects_keep_gawks_words_as_names() {
         (Dialect::Traditional, "@namespace \"x\"", false),
         (Dialect::Traditional, "BEGIN { print x::y }", false),
         (Dialect::Traditional, "BEGIN { pm::commit() }", false),
-        (Dialect::Traditional, "BEGIN { systime() }", false),
+        // A function that is not defined, unless somebody defines it: missed when it is called.
+        (Dialect::Traditional, "BEGIN { systime() }", true),
         (
             Dialect::Traditional,
             "function systime() { } BEGIN { systime() }",
@@ -335,7 +331,8 @@ fn library_functions_exist_if_the_library_is_loaded() {
     assert!(calls("function sleep() { } BEGIN { sleep() }", &plain).is_ok());
     assert!(calls("function sleep() { } BEGIN { sleep() }", &loaded).is_err());
     assert!(calls("BEGIN { sleep() }", &loaded).is_err());
-    assert!(calls("@namespace \"x\"\nBEGIN { sleep(1) }", &loaded).is_err());
+    let in_namespace = calls("@namespace \"x\"\nBEGIN { sleep(1) }", &loaded).unwrap();
+    assert!(!in_namespace.contains("which: Sleep"));
     let sandbox = Options {
         sandbox: true,
         ..Options::default()

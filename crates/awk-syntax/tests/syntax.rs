@@ -149,10 +149,6 @@ fn errors_say_where_what_and_what_was_expected() {
         ("BEGIN { next }", "`next` used in BEGIN action"),
         ("BEGIN { break }", "`break` is not allowed outside a loop"),
         ("BEGIN { return }", "`return` used outside a function"),
-        (
-            "BEGIN { g(1) }",
-            "p.awk:1:9: function `g` is called but never defined",
-        ),
         ("function f(f) {}", "its own name cannot be a parameter"),
         (
             "function f(a, a) {}",
@@ -169,10 +165,6 @@ fn errors_say_where_what_and_what_was_expected() {
         (
             "function f() {} function f() {}",
             "function `f` is defined twice",
-        ),
-        (
-            "BEGIN { x = 1; x[1] = 2 }",
-            "p.awk:1:16: `x` is used both as an array and as a scalar (used as a scalar at p.awk:1:9)",
         ),
         ("BEGIN { NR[1] }", "`NR` is a scalar"),
         ("BEGIN { print ENVIRON }", "`ENVIRON` is an array"),
@@ -335,15 +327,24 @@ fn deep_nesting_is_an_error_and_long_chains_are_not() {
 }
 
 #[test]
-fn kinds_flow_from_parameters_to_arguments() {
+fn kinds_come_from_uses_and_flow_between_parameters() {
     let r = read("function f(a) { g(a) } function g(b) { b[1] } BEGIN { f(x); h(y) } function h(c) { return c + 1 }").unwrap();
-    let kind = |name: &str| {
-        let symbol = r.names.find(name).unwrap();
-        r.globals.iter().find(|g| g.name == symbol).unwrap().kind
-    };
-    assert_eq!(kind("x"), Kind::Array);
-    assert_eq!(kind("y"), Kind::Scalar);
+    // Whether a function ever comes to what it does with a parameter is not known.
+    assert!(
+        r.globals
+            .iter()
+            .all(|g| g.kind == Kind::Unknown && g.may_be_array)
+    );
     assert_eq!(r.functions[0].param_kinds, [Kind::Array]);
+    let r = read("BEGIN { x[1]; y = 1; if (y) z = 2; else z[1] }").unwrap();
+    let global = |name: &str| {
+        let symbol = r.names.find(name).unwrap();
+        let found = r.globals.iter().find(|g| g.name == symbol).unwrap();
+        (found.kind, found.may_be_array)
+    };
+    assert_eq!(global("x"), (Kind::Array, true));
+    assert_eq!(global("y"), (Kind::Scalar, false));
+    assert_eq!(global("z"), (Kind::Unknown, true));
     let mixed = read(
         "function f(a,b){if(b) a[1]=1; else print a} BEGIN{f(x,1); f(y,0); for(k in x) print k}",
     )

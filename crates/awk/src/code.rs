@@ -10,10 +10,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use awk_syntax::Dialect;
 use awk_syntax::ast::{ArithOp, CompareOp};
 use awk_syntax::names::{Builtin, Library, Origin, Special};
 use awk_syntax::span::Span;
+use awk_syntax::{Dialect, Kind};
 
 use crate::fields::Splitter;
 use crate::format::Format;
@@ -290,6 +290,8 @@ pub enum Op {
     StoreElem { array: Arr, keep: bool }, StoreNumElem { array: Arr, keep: bool },
     /// `s = s text`
     GrowGlobal(u32), GrowLocal(u32),
+    /// an error if the global is an array: it is about to be assigned a value
+    ScalarGlobal(u32),
     /// `target op= number`
     ArithGlobal { n: u32, op: ArithOp, keep: bool }, ArithLocal { n: u32, op: ArithOp, keep: bool },
     ArithSpecial { s: Special, op: ArithOp, keep: bool }, ArithField { op: ArithOp, keep: bool },
@@ -338,6 +340,8 @@ pub enum Op {
 
     // -- functions
     Call { function: u32, args: u32 },
+    /// of a function that there is not
+    CallUndefined { name: u32 },
     /// by the name that lies, as a value, under the arguments
     CallIndirect { args: u32 },
     /// a function of the language that has no instruction of its own; arguments and result are values
@@ -443,6 +447,8 @@ pub struct Code {
     pub formats: Vec<Rc<Format>>,
     /// Names of the global variables by number.
     pub globals: Vec<String>,
+    /// What each is used as.
+    pub global_kinds: Vec<Kind>,
     /// Functions by number.
     pub functions: Vec<FunctionCode>,
     /// How many range patterns there are.

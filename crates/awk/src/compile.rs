@@ -194,6 +194,7 @@ impl<'a> Compiler<'a> {
             .iter()
             .map(|g| program.names.text(g.name).to_string())
             .collect();
+        self.code.global_kinds = program.globals.iter().map(|g| g.kind).collect();
         for rule in &program.rules {
             if let (Pattern::Begin, Some(body)) = (&rule.pattern, &rule.body) {
                 self.body(body);

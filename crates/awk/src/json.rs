@@ -20,16 +20,30 @@ pub enum Json {
     Object(Vec<(String, Json)>),
 }
 
+/// How deep arrays and objects may be nested: serde_json's limit.
+const NESTED_MAX: usize = 127;
+
 impl Json {
     /// The one value that `text` is.
     ///
     /// # Errors
-    /// What is wrong, with its byte.
+    /// What is wrong, with its byte, as the end of the message `the record ...`. Not all that is refused is wrong: a value may
+    /// be nested too deep, or a number too large.
     pub fn parse(text: &[u8]) -> Result<Json, String> {
         serde_json::from_slice(text).map_err(|error| {
             let words = error.to_string();
             let what = words.split(" at line ").next().unwrap_or(&words);
-            format!("{what} at byte {}", error.column())
+            let at = error.column();
+            // The library tells its errors apart by their words alone; a test holds them.
+            match what {
+                "recursion limit exceeded" => format!(
+                    "has arrays and objects nested more than {NESTED_MAX} deep, at byte {at}"
+                ),
+                "number out of range" => {
+                    format!("has a number beyond the range of a double, at byte {at}")
+                }
+                what => format!("is not JSON: {what} at byte {at}"),
+            }
         })
     }
 }
@@ -119,5 +133,31 @@ mod tests {
         }
         let deep = "[".repeat(100_000);
         assert!(Json::parse(deep.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn what_is_json_but_refused_is_told_as_what_it_is() {
+        let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(Json::parse(nested(NESTED_MAX).as_bytes()).is_ok());
+        for (text, told) in [
+            (
+                nested(NESTED_MAX + 1),
+                "has arrays and objects nested more than 127 deep, at byte 128",
+            ),
+            (
+                "[1e400]".into(),
+                "has a number beyond the range of a double, at byte 6",
+            ),
+            (
+                "[1e400".into(),
+                "has a number beyond the range of a double, at byte 6",
+            ),
+            (
+                "{".into(),
+                "is not JSON: EOF while parsing an object at byte 1",
+            ),
+        ] {
+            assert_eq!(Json::parse(text.as_bytes()), Err(told.to_string()));
+        }
     }
 }

@@ -30,5 +30,5 @@ pub mod watch;
 
 pub use error::{Error, system_reason};
 pub use interp::{Language, Loaded, Setup, load, pretty, run, template};
-pub use surroundings::find_source;
+pub use surroundings::{find_source, why_not_found};
 pub use vm::assignment;

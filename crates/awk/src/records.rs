@@ -222,6 +222,16 @@ impl RecordReader {
         self.eof = true;
     }
 
+    /// Gives the source and the buffer back, when the stream has ended: there is no more.
+    pub fn release(&mut self) {
+        self.src = Box::new(io::empty());
+        self.buf = Vec::new();
+        (self.start, self.end) = (0, 0);
+        self.record = 0..0;
+        self.terminator = 0..0;
+        self.eof = true;
+    }
+
     #[inline]
     fn give(&mut self, start: usize, end: usize, next: usize) -> Range<usize> {
         self.terminator = end..next;

@@ -19,6 +19,8 @@ mod classes;
 mod greedy;
 mod groups;
 mod parse;
+mod steps;
+mod ways;
 
 use automaton::Automaton;
 use groups::Groups;
@@ -283,6 +285,23 @@ impl Regex {
         self.group_count
     }
 
+    /// What the pattern takes with all that was built for it, in bytes, about. Searches build more as they go.
+    pub fn memory_bytes(&self) -> usize {
+        let plan = match &self.plan {
+            Plan::Literal(finder) => finder.needle().len(),
+            Plan::Prefix(s) | Plan::Suffix(s) | Plan::Whole(s) => s.len(),
+            Plan::Run(_) => size_of::<Run>(),
+            Plan::Automaton(a) => size_of::<Automaton>() + a.memory_bytes(),
+        };
+        let groups = self.groups.get().and_then(Option::as_deref);
+        let insensitive = self.insensitive.get().and_then(Option::as_deref);
+        size_of::<Regex>()
+            + self.source.len()
+            + plan
+            + groups.map_or(0, Groups::memory_bytes)
+            + insensitive.map_or(0, Regex::memory_bytes)
+    }
+
     /// The same pattern with case ignored: gawk's IGNORECASE. Built at the first call and kept, so that a program can
     /// switch for each match.
     #[inline]
@@ -344,7 +363,7 @@ impl Regex {
                 Some(Box::new(Groups::new(&parsed.hir)))
             });
             if let Some(groups) = groups {
-                groups.fill(self.options.charset, hay, start, end, places);
+                groups.fill(hay, start, end, places);
             }
         }
         true

@@ -32,7 +32,7 @@ pub use source::{Patience, may_retry, wants_limit};
 use coprocess::Coprocess;
 use network::Attempts;
 use out::{BUFFER_BYTES, Sink};
-use source::{Stdin, Waiting};
+use source::{InputFile, Stdin, Waiting};
 
 /// How an output is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -81,6 +81,8 @@ fn shown(name: &[u8]) -> String {
 /// An open input.
 struct Input {
     reader: RecordReader,
+    /// The file that the reader reads, if it may be parked.
+    file: Option<InputFile>,
     /// The command that feeds it.
     child: Option<Child>,
     /// When it was opened, in steps of [`Streams::opened`].
@@ -205,19 +207,20 @@ impl Streams {
         self.environment = Some(variables);
     }
 
-    /// Sends standard output, that of commands included, to a file for a while. What was printed before goes where it went.
+    /// Sends standard output, that of commands included, to a file for a while; messages call it `name`. What was printed
+    /// before goes where it went.
     ///
     /// # Errors
     /// What was printed before cannot be written, or the file cannot be opened once more for commands; nothing has changed
     /// then.
-    pub fn redirect_stdout(&mut self, file: File) -> Result<Redirected, StreamError> {
+    pub fn redirect_stdout(&mut self, file: File, name: &[u8]) -> Result<Redirected, StreamError> {
         self.stdout.flush()?;
         let copy = file.try_clone().map_err(|source| StreamError::Write {
-            name: shown(&self.stdout.name),
+            name: shown(name),
             source,
         })?;
         self.redirected = Some(copy);
-        let new = Out::new(b"/dev/stdout", Sink::Handle(file));
+        let new = Out::new(name, Sink::Handle(file));
         Ok(Redirected(Some(std::mem::replace(&mut self.stdout, new))))
     }
 

@@ -43,14 +43,23 @@ pub(crate) struct Surroundings<'h> {
     own: HashSet<&'static str>,
 }
 
-/// What `-i inplace` includes where no file of that name is: the library, and its two variables.
+/// What `-i inplace` includes: rules around those of the program. A file ends when the next one begins, so that what ENDFILE
+/// rules print is in it. `INPLACE_SUFFIX` is what gawk before 5 called the suffix.
 const INPLACE: &str = "\
 @load \"inplace\"
 @namespace \"inplace\"
 BEGIN {
 	if (typeof(enable) == \"untyped\")
 		enable = 1
-	suffix = suffix \"\"
+}
+BEGINFILE {
+	if (filename != \"\")
+		end(filename, suffix != \"\" ? suffix : awk::INPLACE_SUFFIX)
+	filename = enable && begin(FILENAME, suffix) == 0 ? FILENAME : \"\"
+}
+END {
+	if (filename != \"\")
+		end(filename, suffix != \"\" ? suffix : awk::INPLACE_SUFFIX)
 }
 ";
 
@@ -72,6 +81,29 @@ pub fn find_source(name: &str, path: &[PathBuf]) -> Option<PathBuf> {
         .iter()
         .flat_map(|name| path.iter().map(move |folder| folder.join(name)))
         .find(is_there)
+}
+
+/// Why [`find_source`] gave nothing, as the end of a message: what was looked for, and where.
+pub fn why_not_found(name: &str, path: &[PathBuf]) -> String {
+    if Path::new(name).is_dir() {
+        return "it is a directory".to_string();
+    }
+    let place = if name.contains('/') {
+        match std::fs::metadata(name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return system_reason(&error);
+            }
+            _ => String::new(),
+        }
+    } else {
+        let folders: Vec<String> = path.iter().map(|p| p.display().to_string()).collect();
+        format!(" in {} (AWKPATH)", folders.join(":"))
+    };
+    if name.ends_with(".awk") {
+        format!("there is no `{name}'{place}")
+    } else {
+        format!("there is no `{name}' or `{name}.awk'{place}")
+    }
 }
 
 impl<'h> Surroundings<'h> {
@@ -132,17 +164,18 @@ impl World for Surroundings<'_> {
     }
 
     fn include(&mut self, name: &str, _from: &str) -> Result<Included, String> {
-        let Some(path) = find_source(name, &self.path) else {
-            if matches!(name, "inplace" | "inplace.awk") {
-                if !self.own.insert("inplace") {
-                    return Ok(Included::AlreadyThere);
-                }
-                return Ok(Included::Text {
-                    name: "inplace.awk (built in)".to_string(),
-                    text: INPLACE.into(),
-                });
+        // Whatever lies on AWKPATH: the file that gawk installs there is for gawk's library.
+        if matches!(name, "inplace" | "inplace.awk") {
+            if !self.own.insert("inplace") {
+                return Ok(Included::AlreadyThere);
             }
-            return Err("no such file in the folders of AWKPATH".to_string());
+            return Ok(Included::Text {
+                name: "inplace.awk (built in)".to_string(),
+                text: INPLACE.into(),
+            });
+        }
+        let Some(path) = find_source(name, &self.path) else {
+            return Err(why_not_found(name, &self.path));
         };
         let shown = path.display().to_string();
         if let Some(identity) = identity(&path) {

@@ -33,6 +33,7 @@ mod exact;
 mod input;
 mod inspect;
 mod json;
+mod kept;
 mod library;
 mod measured;
 mod outer;
@@ -55,9 +56,6 @@ pub use input::{Input, NamedVariable, assignment};
 
 /// Deepest nesting of AWK function calls; beyond it a program is taken to recurse without end.
 const FRAMES_MAX: usize = 10_000_000;
-
-/// Dynamic regular expressions and formats kept compiled; a program that makes more begins again.
-const CACHE_MAX: usize = 500;
 
 /// Which rules are running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,11 +173,11 @@ pub struct Vm<'p> {
     pub sandbox: bool,
     /// Argument of `exit`, or 2 if an operand could not be read.
     pub exit_code: i32,
-    regexes: std::collections::HashMap<Vec<u8>, Rc<Regex>>,
+    regexes: kept::Kept<Regex>,
     regex_recent: Option<(Vec<u8>, Rc<Regex>)>,
     /// See [`Op::NoteTarget`].
     target_is_regex: bool,
-    formats: std::collections::HashMap<Vec<u8>, Rc<Format>>,
+    formats: kept::Kept<Format>,
     zone: Option<(Option<Vec<u8>>, Zone)>,
     translations: timing::Translations,
     random: u64,
@@ -750,6 +748,13 @@ impl<'p> Vm<'p> {
                         self.nums.push(v);
                     }
                 }
+                Op::ScalarGlobal(n) => {
+                    if matches!(self.globals[n as usize], Value::Uninit)
+                        && self.store.global_is_array(n)
+                    {
+                        return Err(self.global_array_as_scalar(n));
+                    }
+                }
                 Op::GrowGlobal(n) => {
                     let mark = self.pop_mark();
                     grow(
@@ -1091,6 +1096,11 @@ impl<'p> Vm<'p> {
                         return Ok(flow);
                     }
                 }
+                Op::CallUndefined { name } => {
+                    let name = self.settings.text_of(&self.code.consts[name as usize]);
+                    let name = String::from_utf8_lossy(&name);
+                    return Err(Fatal::new(format!("function `{name}` is not defined")));
+                }
                 Op::CallIndirect { args } => self.call_indirect(args)?,
                 Op::Builtin { which, args } => {
                     let args = self.vals.split_off(self.vals.len() - args as usize);
@@ -1180,7 +1190,6 @@ impl<'p> Vm<'p> {
                 }
                 Op::NextRecord { end } => {
                     if !self.next_record()? {
-                        self.end_inplace()?;
                         self.phase = Phase::End;
                         self.ip = end as usize;
                     }
@@ -1218,7 +1227,6 @@ impl<'p> Vm<'p> {
                     if self.phase == Phase::End {
                         return Ok(Flow::Halted);
                     }
-                    self.end_inplace()?;
                     self.phase = Phase::End;
                     self.ip = code.end_start as usize;
                 }

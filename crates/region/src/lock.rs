@@ -30,7 +30,8 @@ impl Locks {
         Locks { file: None }
     }
 
-    /// The owner of the locks is `file`'s open file description: the caller passes one that nothing else shares.
+    /// All locks of one user go through this descriptor. Its description should be nobody else's: whoever has it holds the
+    /// locks.
     pub(crate) fn on(file: File) -> Locks {
         Locks { file: Some(file) }
     }

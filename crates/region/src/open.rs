@@ -234,11 +234,10 @@ impl Region {
             Ok(file) => file,
         };
         check_file(&file, &text, options.trust)?;
-        // A description of its own: a lock lives as long as any copy of its description does, mappings included, and a child
-        // of `fork` must be able to give its copy up. Through /proc and not by name, which may belong to another file by now.
-        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let own = open_heap_file(Path::new(&own), writer).or_else(|_| file.try_clone());
-        let locks = Locks::on(own.map_err(|e| Error::io(&text, "open it twice", e))?);
+        let locks = Locks::on(
+            description_of_its_own(&file, writer)
+                .map_err(|e| Error::io(&text, "open it twice", e))?,
+        );
         let held = if writer {
             let mut silent = || ();
             let waiting: &mut dyn FnMut() =
@@ -866,6 +865,21 @@ pub(crate) fn open_heap_file(path: &Path, writer: bool) -> io::Result<File> {
         .write(writer)
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
+}
+
+/// The same file for [`Locks`]. A lock lasts as long as anybody has its description: a child of [`Region::fork`] keeps
+/// those of the files, and of what it has mapped, but gives this one up.
+fn description_of_its_own(file: &File, writer: bool) -> io::Result<File> {
+    // Through /proc and not by name: the name may belong to another file by now.
+    let opened = File::options()
+        .read(true)
+        .write(writer)
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    match opened {
+        Ok(own) => Ok(own),
+        // Without /proc there is no fork either.
+        Err(_) => file.try_clone(),
+    }
 }
 
 /// Refuses what is not a plain file of ours.

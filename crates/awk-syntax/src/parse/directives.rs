@@ -34,14 +34,16 @@ impl Parser<'_> {
             Token::Load if self.options.sandbox => {
                 self.diagnostics.misuse(
                     span,
-                    format!("cannot load `{shown}`: libraries are not allowed in a sandbox"),
+                    format!("cannot load `{shown}': libraries are not allowed in a sandbox"),
                 );
             }
             Token::Load => match Library::from_name(&shown) {
                 Some(library) => program.loads.push((library, span)),
-                None => self
-                    .diagnostics
-                    .error(span, format!("cannot load `{shown}`: no such library")),
+                None => {
+                    let reason = Library::unknown();
+                    self.diagnostics
+                        .error(span, format!("cannot load `{shown}': {reason}"));
+                }
             },
             _ => match check_namespace(&text) {
                 Ok("awk") => self.namespace = None,

@@ -41,29 +41,19 @@ impl Resolved {
             ..
         } = walk;
 
-        let kinds = solve(&uses, &flows);
         for (at, global) in globals.iter_mut().enumerate() {
-            match kinds.get(&Node::Global(at as u32)) {
+            let seen = uses.get(&Node::Global(at as u32));
+            let seen = seen.copied().unwrap_or_default();
+            global.may_be_array = seen.array || seen.handed;
+            match seen.kind() {
                 // A variable of the heap that only `SYMTAB` may name keeps the kind that it has there.
-                None | Some(Kind::Unknown) => {}
-                Some(kind) => global.kind = *kind,
-            }
-            if global.kind == Kind::Mixed {
-                let text = self.names.text(global.name);
-                let seen = uses.get(&Node::Global(at as u32));
-                let span = seen
-                    .and_then(|u| u.array_at.or(u.scalar_at))
-                    .unwrap_or(global.span);
-                let other = match seen.and_then(|u| u.scalar_at) {
-                    Some(at) => format!(" (used as a scalar at {})", self.sources.place(at)),
-                    None => String::new(),
-                };
-                diagnostics.misuse(
-                    span,
-                    format!("`{text}` is used both as an array and as a scalar{other}"),
-                );
+                Kind::Unknown => {}
+                // Which of the two it is shows when the program runs: as with gawk, what is not reached does not matter.
+                Kind::Mixed => global.kind = Kind::Unknown,
+                kind => global.kind = kind,
             }
         }
+        let kinds = solve(&uses, &flows);
         for (number, f) in self.functions.iter_mut().enumerate() {
             for (at, kind) in f.param_kinds.iter_mut().enumerate() {
                 *kind = kinds
@@ -84,30 +74,33 @@ enum Node {
     Param(u32, u32),
 }
 
+/// What a variable is used as where it stands; what functions do with it that it is handed to may never be reached.
 #[derive(Default, Clone, Copy)]
 struct Uses {
-    scalar_at: Option<Span>,
-    array_at: Option<Span>,
+    scalar: bool,
+    array: bool,
+    /// Handed on as it is, whatever it holds.
+    handed: bool,
+}
+
+impl Uses {
+    fn kind(self) -> Kind {
+        match (self.scalar, self.array) {
+            (false, false) => Kind::Unknown,
+            (true, false) => Kind::Scalar,
+            (false, true) => Kind::Array,
+            (true, true) => Kind::Mixed,
+        }
+    }
 }
 
 /// Fixpoint of `kind(v) = uses(v) + kind(parameters that v is handed to)`. A parameter that is both says nothing about its
 /// arguments.
 fn solve(uses: &HashMap<Node, Uses>, flows: &[(Node, Node)]) -> HashMap<Node, Kind> {
-    let direct = |node: &Node| {
-        let seen = uses.get(node).copied().unwrap_or_default();
-        let scalar = if seen.scalar_at.is_some() {
-            Kind::Scalar
-        } else {
-            Kind::Unknown
-        };
-        let array = if seen.array_at.is_some() {
-            Kind::Array
-        } else {
-            Kind::Unknown
-        };
-        scalar.join(array)
-    };
-    let mut kinds: HashMap<Node, Kind> = uses.keys().map(|node| (*node, direct(node))).collect();
+    let mut kinds: HashMap<Node, Kind> = uses
+        .iter()
+        .map(|(node, seen)| (*node, seen.kind()))
+        .collect();
     // Kinds only rise (unknown, one, both), so this ends; a mixed parameter's earlier word stays with its arguments.
     let mut changed = true;
     while changed {
@@ -172,6 +165,7 @@ impl UseWalk<'_> {
         self.globals.push(Global {
             name,
             kind: Kind::Unknown,
+            may_be_array: false,
             span,
         });
         self.places.insert(name, Place::Global(at));
@@ -182,7 +176,13 @@ impl UseWalk<'_> {
 impl Walk for UseWalk<'_> {
     fn call(&mut self, name: Symbol, args: &[Expr], span: Span) -> bool {
         let Some(&number) = self.function_numbers.get(&name) else {
-            return true;
+            for arg in args {
+                match arg.kind {
+                    ExprKind::Var(variable) => self.either(variable, arg.span),
+                    _ => walk_expr(self, arg),
+                }
+            }
+            return false;
         };
         let declared = self.functions[number as usize].function.params.len();
         if args.len() > declared {
@@ -219,7 +219,7 @@ impl Walk for UseWalk<'_> {
                 continue;
             };
             if let Ok(node) = self.node(variable, arg.span) {
-                self.uses.entry(node).or_default();
+                self.uses.entry(node).or_default().handed = true;
                 if at < declared {
                     self.flows.push((node, Node::Param(number, at as u32)));
                 }
@@ -231,11 +231,7 @@ impl Walk for UseWalk<'_> {
     fn scalar(&mut self, name: Symbol, span: Span) {
         match self.node(name, span) {
             Ok(node) => {
-                self.uses
-                    .entry(node)
-                    .or_default()
-                    .scalar_at
-                    .get_or_insert(span);
+                self.uses.entry(node).or_default().scalar = true;
             }
             Err(Some(special)) if special.is_array() => {
                 self.diagnostics.misuse(
@@ -253,11 +249,7 @@ impl Walk for UseWalk<'_> {
     fn array(&mut self, name: Symbol, span: Span) {
         match self.node(name, span) {
             Ok(node) => {
-                self.uses
-                    .entry(node)
-                    .or_default()
-                    .array_at
-                    .get_or_insert(span);
+                self.uses.entry(node).or_default().array = true;
             }
             Err(Some(special)) if !special.is_array() => {
                 self.diagnostics.misuse(
@@ -274,9 +266,10 @@ impl Walk for UseWalk<'_> {
 
     fn either(&mut self, name: Symbol, span: Span) {
         if let Ok(node) = self.node(name, span) {
-            self.uses.entry(node).or_default();
+            self.uses.entry(node).or_default().handed = true;
         }
     }
+
     fn written(&mut self, name: Symbol, how: Written, span: Span) {
         let Err(Some(special @ (Special::FUNCTAB | Special::SYMTAB))) = self.node(name, span)
         else {

@@ -5,7 +5,7 @@
 use super::walk::{Walk, walk_body, walk_rule};
 use super::{Global, Kind, Place, Resolved, libraries};
 use crate::ast::{Expr, Function};
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, Lint};
 use crate::dialect::Options;
 use crate::names::{Special, Symbol};
 use crate::parse::parse;
@@ -71,7 +71,9 @@ impl Search {
         }
         let text = resolved.names.text(name).to_string();
         let Some(source) = world.function_text(&text) else {
-            diagnostics.misuse(
+            // Calling it is an error; a call that is not reached is none (gawk).
+            diagnostics.lint(
+                Lint::General,
                 span,
                 format!("function `{text}` is called but never defined"),
             );
@@ -195,6 +197,7 @@ impl Resolved {
             self.globals.push(Global {
                 name,
                 kind: if is_array { Kind::Array } else { Kind::Scalar },
+                may_be_array: true,
                 span: Span::default(),
             });
         }

@@ -10,6 +10,7 @@ use super::facts::*;
 use super::{Compiler, Target};
 use crate::code::*;
 use crate::fields::Splitter;
+use crate::regex::Regex;
 use crate::value::Value;
 
 impl<'a> Compiler<'a> {
@@ -112,14 +113,25 @@ impl<'a> Compiler<'a> {
 
     /// A pattern operand: constant, or its text in the text buffer.
     pub(super) fn pattern(&mut self, e: &'a Expr) -> Re {
-        match &e.kind {
-            ExprKind::Regex(text) | ExprKind::Str(text) | ExprKind::TypedRegex(text) => {
-                Re(self.regex(text, e.span))
-            }
-            _ => {
+        match self.constant_regex(e) {
+            Some(re) => re,
+            None => {
                 self.text(e);
                 Re::DYNAMIC
             }
+        }
+    }
+
+    /// A regular expression that is known now. A string that is none is an error only if the run comes there (gawk).
+    pub(super) fn constant_regex(&mut self, e: &'a Expr) -> Option<Re> {
+        match &e.kind {
+            ExprKind::Regex(text) | ExprKind::TypedRegex(text) => {
+                Some(Re(self.regex(text, e.span)))
+            }
+            ExprKind::Str(text) if Regex::compile(text, self.options).is_ok() => {
+                Some(Re(self.regex(text, e.span)))
+            }
+            _ => None,
         }
     }
 
@@ -309,17 +321,11 @@ impl<'a> Compiler<'a> {
                 }
             }
             // An empty one divides into characters, as "" does (gawk).
-            Some((
-                ExprKind::Str(text) | ExprKind::Regex(text) | ExprKind::TypedRegex(text),
-                span,
-            )) => match Splitter::compile(text, self.options) {
-                Ok(splitter) => self.splitter(splitter, Value::text(text, false)),
-                Err(error) => {
-                    self.diagnostics
-                        .error(span, format!("separator of `split`: {}", error.what));
-                    Sep::Default
-                }
-            },
+            Some((ExprKind::Str(text) | ExprKind::Regex(text) | ExprKind::TypedRegex(text), _))
+                if let Ok(splitter) = Splitter::compile(text, self.options) =>
+            {
+                self.splitter(splitter, Value::text(text, false))
+            }
             Some(_) => {
                 self.val(&args[2]);
                 Sep::Dynamic

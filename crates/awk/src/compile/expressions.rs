@@ -494,10 +494,7 @@ impl<'a> Compiler<'a> {
 
     /// `left ~ right` as 1 or 0 on the number stack.
     pub(super) fn matching(&mut self, left: &'a Expr, right: &'a Expr) {
-        if let ExprKind::Regex(text) | ExprKind::Str(text) | ExprKind::TypedRegex(text) =
-            &right.kind
-        {
-            let re = Re(self.regex(text, right.span));
+        if let Some(re) = self.constant_regex(right) {
             if let ExprKind::Field(number) = &left.ungrouped().kind
                 && let Some(field) = const_field(number)
             {
@@ -519,7 +516,13 @@ impl<'a> Compiler<'a> {
 
     pub(super) fn call(&mut self, name: Symbol, args: &'a [Expr]) {
         let Some(number) = self.program.function(name) else {
-            unreachable!("the resolver finds every called function")
+            for arg in args {
+                self.pass(arg);
+            }
+            let name = self.program.names.text(name).as_bytes();
+            let name = self.constant(Value::text(name, false));
+            self.emit(Op::CallUndefined { name });
+            return;
         };
         let kinds = &self.program.functions[number as usize].param_kinds;
         for (at, arg) in args.iter().enumerate() {

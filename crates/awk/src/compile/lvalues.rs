@@ -206,11 +206,22 @@ impl<'a> Compiler<'a> {
         for part in &list[1..] {
             self.append(part, false);
         }
+        self.scalar(place);
         self.emit(op);
         true
     }
 
+    /// Before a variable is assigned that may be an array by now.
+    fn scalar(&mut self, place: &Target<'a>) {
+        if let Target::Global(n) = *place
+            && self.program.globals[n as usize].may_be_array
+        {
+            self.emit(Op::ScalarGlobal(n));
+        }
+    }
+
     pub(super) fn arith_assign(&mut self, place: &Target<'a>, op: ArithOp, keep: bool) {
+        self.scalar(place);
         match *place {
             Target::Global(n) => self.emit(Op::ArithGlobal { n, op, keep }),
             Target::Local(n) => self.emit(Op::ArithLocal { n, op, keep }),
@@ -233,6 +244,7 @@ impl<'a> Compiler<'a> {
 
     /// Stores the value on the value stack.
     pub(super) fn store(&mut self, place: &Target<'a>, keep: bool) {
+        self.scalar(place);
         match *place {
             Target::Global(n) => self.emit(Op::StoreGlobal { n, keep }),
             Target::Local(n) => self.emit(Op::StoreLocal { n, keep }),
@@ -255,6 +267,7 @@ impl<'a> Compiler<'a> {
 
     /// Stores the number on the number stack.
     pub(super) fn store_num(&mut self, place: &Target<'a>, keep: bool) {
+        self.scalar(place);
         match *place {
             Target::Global(n) => self.emit(Op::StoreNumGlobal { n, keep }),
             Target::Local(n) => self.emit(Op::StoreNumLocal { n, keep }),
@@ -274,7 +287,9 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn step(&mut self, target: &'a Expr, step: Step) {
-        match self.target(target) {
+        let place = self.target(target);
+        self.scalar(&place);
+        match place {
             Target::Global(n) => self.emit(Op::StepGlobal { n, step }),
             Target::Local(n) => self.emit(Op::StepLocal { n, step }),
             Target::Special(s) => self.emit(Op::StepSpecial { s, step }),

@@ -8,7 +8,7 @@ use dashu_int::{IBig, Sign, UBig};
 use super::arith::round;
 use super::text::{push_integer, word};
 use super::{Exact, Finite, Float, Rounding, Rules, bit_length, decimal};
-use crate::format::{Format, Spec, finish, leading_zeros, pad};
+use crate::format::{Format, Spec, finish, leading_zeros, pad, push_point};
 
 /// Appends `n` as text by CONVFMT or OFMT: integers, also those that are floats, with all digits.
 pub fn push_text(n: &Exact, convfmt: &Format, rules: Rules, out: &mut Vec<u8>) {
@@ -143,21 +143,6 @@ fn push_radix(magnitude: &UBig, letter: u8, out: &mut Vec<u8>) {
     };
 }
 
-fn push_point(digits: &[u8], decimals: usize, out: &mut Vec<u8>) {
-    if decimals == 0 {
-        out.extend_from_slice(digits);
-    } else if digits.len() > decimals {
-        let (whole, fraction) = digits.split_at(digits.len() - decimals);
-        out.extend_from_slice(whole);
-        out.push(b'.');
-        out.extend_from_slice(fraction);
-    } else {
-        out.extend_from_slice(b"0.");
-        pad(out, b'0', decimals - digits.len());
-        out.extend_from_slice(digits);
-    }
-}
-
 /// `%.{precision}f` of a magnitude; `None` is zero.
 fn push_fixed(
     n: Option<&Finite>,
@@ -173,7 +158,7 @@ fn push_fixed(
     let scaled = n.map_or(UBig::ZERO, |n| {
         decimal::scaled(n, decimals as i64, rounding)
     });
-    push_point(scaled.to_string().as_bytes(), decimals, out);
+    push_point(out, scaled.to_string().as_bytes(), decimals);
     if precision > decimals {
         if decimals == 0 {
             out.push(b'.');

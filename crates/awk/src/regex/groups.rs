@@ -8,11 +8,10 @@
 
 use std::collections::VecDeque;
 
-use regex_automata::util::look::{Look as Border, LookMatcher};
-use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
+use regex_syntax::hir::Hir;
 
 use super::Places;
-use crate::text::{self, Charset};
+use super::steps::{Step, Steps};
 
 /// Memory for what is known about positions, in bytes, above which a long match is worked on in blocks.
 const KNOWN_BYTES: usize = 1 << 20;
@@ -20,46 +19,14 @@ const KNOWN_BYTES: usize = 1 << 20;
 /// Bytes of the longest character.
 const CHAR_BYTES: usize = 4;
 
-/// A pattern as steps; a step goes on to the one after it unless it says otherwise.
+/// A pattern's steps, whose groups are captures.
 pub(super) struct Groups {
-    steps: Vec<Step>,
-    has_borders: bool,
-    looks: LookMatcher,
-}
-
-enum Step {
-    Byte(u8),
-    /// A byte of a set.
-    Bytes(Box<[bool; 256]>),
-    /// A character within sorted ranges.
-    Chars(Box<[(u32, u32)]>),
-    Border(Border),
-    /// The first is preferred.
-    Split(usize, usize),
-    Jump(usize),
-    Open(usize),
-    Close {
-        group: usize,
-        /// The group is the operand of a repetition's turn that need not be taken.
-        optional: bool,
-    },
-    Match,
-}
-
-/// What is known of the operand of a repetition when the steps of one of its turns are made.
-///
-/// That a group is all of an optional turn matters when it is left without having read anything. gawk forgets it in the
-/// copies that it makes of an operand for `+` and intervals, except for the copy that becomes the first optional turn.
-#[derive(Clone, Copy, Default)]
-struct Turn {
-    optional: bool,
-    copy: bool,
+    steps: Steps,
 }
 
 /// What a match lies in.
 #[derive(Clone, Copy)]
 struct Text<'a> {
-    cs: Charset,
     hay: &'a [u8],
     /// Where the match ends.
     end: usize,
@@ -86,147 +53,41 @@ impl Known {
 }
 
 impl Groups {
-    /// The steps of `hir`, whose groups are captures.
+    /// For `hir` with its captures.
     pub(super) fn new(hir: &Hir) -> Groups {
-        let mut groups = Groups {
-            steps: Vec::new(),
-            has_borders: false,
-            looks: LookMatcher::new(),
-        };
-        groups.add(hir, Turn::default());
-        groups.steps.push(Step::Match);
-        groups.has_borders = groups
-            .steps
-            .iter()
-            .any(|step| matches!(step, Step::Border(_)));
-        groups
-    }
-
-    fn hole(&mut self) -> usize {
-        self.steps.push(Step::Jump(0));
-        self.steps.len() - 1
-    }
-
-    /// Adds the steps of `hir`.
-    fn add(&mut self, hir: &Hir, turn: Turn) {
-        let inner = Turn {
-            optional: false,
-            ..turn
-        };
-        match hir.kind() {
-            HirKind::Empty => {}
-            HirKind::Literal(l) => self.steps.extend(l.0.iter().map(|b| Step::Byte(*b))),
-            HirKind::Class(Class::Bytes(class)) => {
-                let mut set = Box::new([false; 256]);
-                for r in class.iter() {
-                    set[usize::from(r.start())..=usize::from(r.end())].fill(true);
-                }
-                self.steps.push(Step::Bytes(set));
-            }
-            HirKind::Class(Class::Unicode(class)) => {
-                let ranges = class.iter().map(|r| (r.start() as u32, r.end() as u32));
-                self.steps.push(Step::Chars(ranges.collect()));
-            }
-            HirKind::Look(look) => self.steps.push(Step::Border(border(*look))),
-            HirKind::Capture(c) => {
-                let group = c.index as usize;
-                self.steps.push(Step::Open(group));
-                self.add(&c.sub, inner);
-                self.steps.push(Step::Close {
-                    group,
-                    optional: turn.optional,
-                });
-            }
-            HirKind::Concat(parts) => parts.iter().for_each(|part| self.add(part, inner)),
-            HirKind::Alternation(branches) => self.add_branches(branches, inner),
-            HirKind::Repetition(r) => self.add_repetition(r, inner),
+        Groups {
+            steps: Steps::new(hir),
         }
     }
 
-    fn add_branches(&mut self, branches: &[Hir], turn: Turn) {
-        let splits: Vec<usize> = (1..branches.len()).map(|_| self.hole()).collect();
-        let mut ends = Vec::new();
-        for (i, branch) in branches.iter().enumerate() {
-            if i > 0 {
-                ends.push(self.hole());
-                // `a|b|c` is `(a|b)|c`: the last split made is the innermost, between the first two.
-                let split = splits[splits.len() - i];
-                self.steps[split] = Step::Split(split + 1, self.steps.len());
-            }
-            self.add(branch, turn);
-        }
-        let after = self.steps.len();
-        for end in ends {
-            self.steps[end] = Step::Jump(after);
-        }
-    }
-
-    fn add_repetition(&mut self, r: &Repetition, turn: Turn) {
-        for i in 0..r.min {
-            let copy = turn.copy || i > 0;
-            self.add(
-                &r.sub,
-                Turn {
-                    copy,
-                    optional: false,
-                },
-            );
-        }
-        let first = Turn {
-            copy: turn.copy || r.min > 0,
-            optional: !turn.copy,
-        };
-        let later = Turn {
-            copy: true,
-            optional: false,
-        };
-        let Some(max) = r.max else {
-            let split = self.hole();
-            self.add(&r.sub, first);
-            self.steps.push(Step::Jump(split));
-            self.steps[split] = Step::Split(split + 1, self.steps.len());
-            return;
-        };
-        // `x{0,3}` is `(((x)?x)?x)?`: how many turns is decided before where each ends.
-        let turns = max.saturating_sub(r.min) as usize;
-        let splits: Vec<usize> = (0..turns).map(|_| self.hole()).collect();
-        for (i, split) in splits.into_iter().rev().enumerate() {
-            self.add(&r.sub, if i == 0 { first } else { later });
-            self.steps[split] = Step::Split(split + 1, self.steps.len());
-        }
+    /// What they take, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.steps.memory_bytes()
     }
 
     /// Fills `places[1..]` for the match from `start` to `end`.
     ///
     /// gawk passes no border at the end of a match if there is a way without: `(^)?` on an empty text takes no turn.
-    pub(super) fn fill(
-        &self,
-        cs: Charset,
-        hay: &[u8],
-        start: usize,
-        end: usize,
-        places: &mut Places,
-    ) {
+    pub(super) fn fill(&self, hay: &[u8], start: usize, end: usize, places: &mut Places) {
         let text = Text {
-            cs,
             hay,
             end,
             borders_at_end: false,
         };
-        if self.has_borders && !self.walk(&text, start, places) {
+        if self.steps.has_borders && !self.walk(&text, start, places) {
             let text = Text {
                 borders_at_end: true,
                 ..text
             };
             self.walk(&text, start, places);
-        } else if !self.has_borders {
+        } else if !self.steps.has_borders {
             self.walk(&text, start, places);
         }
     }
 
     /// False, and `places` left alone, if the end cannot be reached.
     fn walk(&self, text: &Text<'_>, start: usize, places: &mut Places) -> bool {
-        let words = self.steps.len().div_ceil(64);
+        let words = self.steps.list.len().div_ceil(64);
         let end = text.end;
         let len = end - start + 1;
         // Blocks of about the square root keep both what is kept for each block and the block itself small.
@@ -272,7 +133,7 @@ impl Groups {
 
     /// What is known from `low` to `high` and of the [`CHAR_BYTES`] positions behind, which are given.
     fn know(&self, text: &Text<'_>, low: usize, high: usize, tail: &[u64]) -> Known {
-        let words = self.steps.len().div_ceil(64);
+        let words = self.steps.list.len().div_ceil(64);
         let mut known = Known {
             low,
             words,
@@ -282,12 +143,13 @@ impl Groups {
         let mut row = vec![0u64; words];
         for at in (low..=high).rev() {
             row.fill(0);
-            for (i, step) in self.steps.iter().enumerate() {
+            for (i, step) in self.steps.list.iter().enumerate() {
                 let reached = match step {
                     Step::Match => at == text.end,
                     _ if at == text.end => false,
-                    _ => text
-                        .length(at, step)
+                    _ => self
+                        .steps
+                        .length(text.hay, at, *step)
                         .is_some_and(|len| at + len <= text.end && known.contains(at + len, i + 1)),
                 };
                 row[i / 64] |= u64::from(reached) << (i % 64);
@@ -295,7 +157,7 @@ impl Groups {
             // Steps that read nothing lead mostly forward, so that few rounds settle them.
             loop {
                 let mut changed = false;
-                for (i, step) in self.steps.iter().enumerate().rev() {
+                for (i, step) in self.steps.list.iter().enumerate().rev() {
                     let is_set = |to: usize| row[to / 64] >> (to % 64) & 1 == 1;
                     let reached = match step {
                         Step::Split(a, b) => is_set(*a) || is_set(*b),
@@ -304,7 +166,7 @@ impl Groups {
                         Step::Border(look) => {
                             is_set(i + 1)
                                 && (at < text.end || text.borders_at_end)
-                                && self.looks.matches(*look, text.hay, at)
+                                && self.steps.borders(*look, text.hay, at)
                         }
                         _ => false,
                     };
@@ -324,25 +186,6 @@ impl Groups {
     }
 }
 
-impl Text<'_> {
-    /// Length in bytes of what a reading step reads at `at`, which must lie before the end of `hay`.
-    fn length(&self, at: usize, step: &Step) -> Option<usize> {
-        match step {
-            Step::Byte(byte) => (self.hay[at] == *byte).then_some(1),
-            Step::Bytes(set) => set[usize::from(self.hay[at])].then_some(1),
-            Step::Chars(ranges) => {
-                let (code, len) = text::next_char(self.cs, &self.hay[at..]);
-                if len == 1 && code >= 0x80 {
-                    return None;
-                }
-                let above = ranges.partition_point(|(low, _)| *low <= code);
-                (above > 0 && code <= ranges[above - 1].1).then_some(len)
-            }
-            _ => None,
-        }
-    }
-}
-
 /// The one way that is followed.
 struct Walk<'a> {
     places: &'a mut Places,
@@ -358,7 +201,7 @@ impl Walk<'_> {
     /// Goes on while the position is at most `high`; true when the end is reached.
     fn go(&mut self, groups: &Groups, text: &Text<'_>, known: &Known, high: usize) -> bool {
         while self.at <= high {
-            let step = &groups.steps[self.step];
+            let step = &groups.steps.list[self.step];
             let next = match step {
                 Step::Match => return true,
                 Step::Split(a, b) => {
@@ -379,7 +222,7 @@ impl Walk<'_> {
                 _ => {
                     // Only steps from which the end is reached are entered.
                     let Some(len) = (self.at < text.end)
-                        .then(|| text.length(self.at, step))
+                        .then(|| groups.steps.length(text.hay, self.at, *step))
                         .flatten()
                     else {
                         return true;
@@ -394,7 +237,7 @@ impl Walk<'_> {
             self.step = next;
             // Each step is passed at most a few times at one position; more is a walk in a circle, which repetitions of
             // repetitions of nothing are able to make: `(()+|a|)*`.
-            if self.seen.len() > 4 * groups.steps.len() {
+            if self.seen.len() > 4 * groups.steps.list.len() {
                 self.leave_circle(groups, known);
             }
         }
@@ -404,11 +247,11 @@ impl Walk<'_> {
     /// Takes the shortest way from here to a step that reads, or to the match. There is one, since only steps from which
     /// the end is reached are entered.
     fn leave_circle(&mut self, groups: &Groups, known: &Known) {
-        let mut before = vec![None; groups.steps.len()];
+        let mut before = vec![None; groups.steps.list.len()];
         let mut queue = VecDeque::from([self.step]);
         let mut way = Vec::new();
         while let Some(at) = queue.pop_front() {
-            let next = match &groups.steps[at] {
+            let next = match &groups.steps.list[at] {
                 Step::Split(a, b) => [Some(*a), Some(*b)],
                 Step::Jump(to) => [Some(*to), None],
                 Step::Open(_) | Step::Close { .. } | Step::Border(_) => [Some(at + 1), None],
@@ -426,7 +269,7 @@ impl Walk<'_> {
             }
         }
         for step in way.into_iter().rev() {
-            self.pass(&groups.steps[step]);
+            self.pass(&groups.steps.list[step]);
             self.step = step;
         }
         self.seen.clear();
@@ -454,28 +297,5 @@ impl Walk<'_> {
         } else {
             self.places[group] = Some((open, self.at));
         }
-    }
-}
-
-fn border(look: Look) -> Border {
-    match look {
-        Look::Start => Border::Start,
-        Look::End => Border::End,
-        Look::WordAscii => Border::WordAscii,
-        Look::WordAsciiNegate => Border::WordAsciiNegate,
-        Look::WordUnicode => Border::WordUnicode,
-        Look::WordUnicodeNegate => Border::WordUnicodeNegate,
-        Look::WordStartAscii => Border::WordStartAscii,
-        Look::WordEndAscii => Border::WordEndAscii,
-        Look::WordStartUnicode => Border::WordStartUnicode,
-        Look::WordEndUnicode => Border::WordEndUnicode,
-        Look::StartLF => Border::StartLF,
-        Look::EndLF => Border::EndLF,
-        Look::StartCRLF => Border::StartCRLF,
-        Look::EndCRLF => Border::EndCRLF,
-        Look::WordStartHalfAscii => Border::WordStartHalfAscii,
-        Look::WordEndHalfAscii => Border::WordEndHalfAscii,
-        Look::WordStartHalfUnicode => Border::WordStartHalfUnicode,
-        Look::WordEndHalfUnicode => Border::WordEndHalfUnicode,
     }
 }

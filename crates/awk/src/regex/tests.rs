@@ -11,6 +11,12 @@ fn found(pattern: &str, hay: &str) -> Option<(usize, usize)> {
         regex.is_match(hay.as_bytes()),
         "{pattern} on {hay}"
     );
+    let built = much_used(regex);
+    assert_eq!(
+        hit,
+        built.find_at(hay.as_bytes(), 0),
+        "{pattern} on {hay}, by the automaton"
+    );
     hit.map(|(start, end)| (start + 1, end - start))
 }
 
@@ -348,4 +354,128 @@ fn each_syntax_has_its_operators() {
             "{pattern}"
         );
     }
+}
+
+/// The pattern as one that has its automaton.
+fn much_used(regex: Regex) -> Regex {
+    if let Plan::Automaton(automaton) = &regex.plan {
+        automaton.build();
+    }
+    regex
+}
+
+#[test]
+fn searches_by_hand_and_by_automaton_agree() {
+    let pieces: [&[u8]; 30] = [
+        b"a",
+        b"b",
+        b"\xc3\xa9",
+        b".",
+        b"[ab]",
+        b"[^a]",
+        b"[[:alpha:]]",
+        b"\\w",
+        b"\\W",
+        b"\\s",
+        b"\\S",
+        b"\\y",
+        b"\\B",
+        b"\\<",
+        b"\\>",
+        b"^",
+        b"$",
+        b"|",
+        b"(",
+        b")",
+        b"*",
+        b"+",
+        b"?",
+        b"{1,3}",
+        b"{2}",
+        b"ab",
+        b"(a|ab)",
+        b"\xff",
+        b"\\.",
+        b"-",
+    ];
+    let letters: [&[u8]; 9] = [
+        b"a",
+        b"b",
+        b"ab",
+        b"\xc3\xa9",
+        b" ",
+        b"\xff",
+        b"\xc3",
+        b"-",
+        b"\xe6\x97\xa5",
+    ];
+    let mut state = 20_261_120u64;
+    let mut below = |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as usize % n
+    };
+    let mut tried = 0;
+    for _ in 0..6000 {
+        let pattern: Vec<u8> = (0..1 + below(7))
+            .flat_map(|_| pieces[below(30)].to_vec())
+            .collect();
+        let charset = [Charset::Utf8, Charset::Bytes][below(2)];
+        let make = || Regex::new(&pattern, charset, false);
+        let Ok(regex) = make() else { continue };
+        if !matches!(regex.plan, Plan::Automaton(_)) {
+            continue;
+        }
+        let built = much_used(regex);
+        for _ in 0..6 {
+            let hay: Vec<u8> = (0..below(12))
+                .flat_map(|_| letters[below(9)].to_vec())
+                .collect();
+            let from = below(hay.len() + 1);
+            // Made anew, so that it has not given up.
+            let fresh = make().unwrap();
+            let shown = format!(
+                "{} on {:?} from {from}, {charset:?}",
+                pattern.escape_ascii(),
+                hay.escape_ascii().to_string()
+            );
+            assert_eq!(
+                fresh.find_at(&hay, from),
+                built.find_at(&hay, from),
+                "{shown}"
+            );
+            assert_eq!(fresh.is_match(&hay), built.is_match(&hay), "{shown}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 10_000, "{tried}");
+}
+
+#[test]
+fn one_search_builds_no_automaton() {
+    for pattern in [
+        "[[:alpha:]]+ \\w{1,20}x",
+        "([[:alpha:]]|é|[^x]){1,60}y",
+        "\\w{1,100}z",
+    ] {
+        let regex = Regex::new(pattern.as_bytes(), Charset::Utf8, false).unwrap();
+        let hay = format!("{:>500}", 17);
+        assert!(!regex.is_match(hay.as_bytes()));
+        let bytes = regex.memory_bytes();
+        assert!(bytes < 100_000, "{pattern}: {bytes}");
+        // Much used it has one, and says so.
+        let built = much_used(regex);
+        assert!(!built.is_match(hay.as_bytes()));
+        assert!(built.memory_bytes() > 200_000, "{pattern}");
+    }
+}
+
+/// Alternatives of one character each become a class of characters in every charset.
+#[test]
+fn groups_of_characters_lie_where_their_bytes_do() {
+    let regex = Regex::new("(é|z)".as_bytes(), Charset::Bytes, false).unwrap();
+    let mut places = Places::new();
+    assert!(regex.captures_at("xé".as_bytes(), 0, &mut places));
+    assert_eq!(places, [Some((1, 3)), Some((1, 3))]);
 }

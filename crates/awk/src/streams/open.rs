@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::names::{self, Target};
 use super::network::{Address, Refusal};
 use super::out::{Out, Sink};
-use super::source::Waiting;
+use super::source::{InputFile, Waiting};
 use super::{Input, Manner, Named, OutKind, Side, Slot, StreamError, Streams, shown};
 use crate::records::RecordReader;
 
@@ -138,23 +138,69 @@ impl Streams {
             }
             return Ok(&mut self.stdin);
         }
-        if !self.input_files.contains_key(name) {
-            let file = self.open_input(name)?;
-            let reader = self.reader(file);
-            self.add_input(name, reader);
+        match self.input_files.get(name) {
+            None => {
+                let file = self.open_input(name)?;
+                if names::descriptor(name).is_some() {
+                    // Its position is shared with whoever else has it.
+                    let reader = self.reader(file);
+                    self.add_input(name, reader);
+                } else {
+                    let file = InputFile::new(file, Rc::clone(&self.patience));
+                    let reader = RecordReader::new(Box::new(file.clone()));
+                    self.keep_input(name, reader, Some(file));
+                }
+            }
+            Some(input) => {
+                if let Some(file) = input.file.as_ref().filter(|file| file.is_parked()) {
+                    let file = file.clone();
+                    self.with_descriptors(|_| file.reopen()).map_err(|source| {
+                        StreamError::Read {
+                            name: shown(name),
+                            source,
+                        }
+                    })?;
+                }
+            }
         }
         Ok(&mut self.input_files.get_mut(name).expect("just opened").reader)
     }
 
     /// Keeps a reader as the open file of that name.
     pub fn add_input(&mut self, name: &[u8], reader: RecordReader) -> &mut RecordReader {
+        self.keep_input(name, reader, None)
+    }
+
+    fn keep_input(
+        &mut self,
+        name: &[u8],
+        reader: RecordReader,
+        file: Option<InputFile>,
+    ) -> &mut RecordReader {
         let input = Input {
             reader,
+            file,
             child: None,
             opened: self.next_opening(),
         };
         let entry = self.input_files.entry(name.to_vec());
         &mut entry.insert_entry(input).into_mut().reader
+    }
+
+    /// The file of that name was read to its end: its descriptor and buffer are given back, its name stays until it is
+    /// closed.
+    pub fn end_file(&mut self, name: &[u8]) {
+        if let Some(input) = self.input_files.get_mut(name) {
+            input.reader.release();
+            input.file = None;
+        }
+    }
+
+    /// The same for the output of a command, whose status waits for `close`.
+    pub fn end_command(&mut self, command: &[u8]) {
+        if let Some(input) = self.input_commands.get_mut(command) {
+            input.reader.release();
+        }
     }
 
     /// Opens a file, a descriptor or a connection for reading, apart from the streams that `close` knows: the main
@@ -203,6 +249,7 @@ impl Streams {
             };
             let input = Input {
                 reader,
+                file: None,
                 child: Some(child),
                 opened: self.next_opening(),
             };
@@ -215,7 +262,7 @@ impl Streams {
             .reader)
     }
 
-    /// Runs `open`, and while it fails for want of descriptors, parks some output files and tries again. From the first
+    /// Runs `open`, and while it fails for want of descriptors, parks some files and tries again. From the first
     /// parking on, one descriptor is left free for the flushing of parked files.
     pub(super) fn with_descriptors<T>(
         &mut self,
@@ -237,7 +284,7 @@ impl Streams {
         }
     }
 
-    /// Flushes and closes some regular files, to be opened again when they are written. False if there is none.
+    /// Closes some regular files, flushed, to be opened again when they are written or read. False if there is none.
     pub(super) fn park(&mut self) -> bool {
         // A handful at a time, so that a program that writes to thousands in turn does not park at every step.
         let mut left = 16;
@@ -252,6 +299,11 @@ impl Streams {
             if out.flush_io().is_ok() {
                 out.buf.clear();
                 out.sink = Sink::Parked;
+                left -= 1;
+            }
+        }
+        for input in self.input_files.values() {
+            if left > 0 && input.file.as_ref().is_some_and(InputFile::park) {
                 left -= 1;
             }
         }

@@ -1,6 +1,8 @@
 //! One buffered output.
 //!
-//! Invariant: bytes leave the buffer either to the system or with an error; they are never silently lost.
+//! Invariant: bytes leave the buffer either to the system or with an error. One exception is made on purpose: what a command,
+//! coprocess or connection reads no more is dropped in silence, by [`Out::flush`] if it was given no more than a pipe holds, by
+//! `close` and other flushes that no `print` asked for in any case. Its status says whether that is wrong.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,12 +1,15 @@
-//! Inputs that may be waited for only so long.
+//! Inputs that may be waited for only so long, and files that may be closed meanwhile.
 //!
 //! Invariant: a read that takes longer than its limit gives `ETIMEDOUT`, and loses nothing: what arrives later is there for
-//! the next read. Only one read of a run is under way at a time, so that one [`Patience`] serves all its inputs.
+//! the next read. A parked file is read on where it was, or not at all. Only one read of a run is under way at a time, so that one [`Patience`] serves all its inputs.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +18,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// `ETIMEDOUT` and `EIO`, Linux's numbers.
 const TIMED_OUT: i32 = 110;
 const IO_ERROR: i32 = 5;
+/// `ESTALE`.
+const STALE: i32 = 116;
 
 /// How long reads wait.
 #[derive(Debug, Default)]
@@ -104,6 +109,102 @@ impl<R: Read + AsFd> Read for Waiting<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.patience.wait(&self.inner)?;
         self.inner.read(buf)
+    }
+}
+
+/// A file of `getline`, shared by its reader and by [`super::Streams`], who parks it when descriptors run out.
+#[derive(Clone)]
+pub(super) struct InputFile {
+    state: Rc<RefCell<State>>,
+    patience: Rc<Patience>,
+}
+
+enum State {
+    Open(File),
+    /// Given up for a while.
+    Parked {
+        path: PathBuf,
+        /// Device and inode.
+        identity: (u64, u64),
+        offset: u64,
+    },
+}
+
+impl InputFile {
+    pub(super) fn new(file: File, patience: Rc<Patience>) -> InputFile {
+        InputFile {
+            state: Rc::new(RefCell::new(State::Open(file))),
+            patience,
+        }
+    }
+
+    pub(super) fn is_parked(&self) -> bool {
+        matches!(*self.state.borrow(), State::Parked { .. })
+    }
+
+    /// Closes a regular file that a path leads to; false for anything else: it would not be the same when it is opened again.
+    pub(super) fn park(&self) -> bool {
+        let parked = match &*self.state.borrow() {
+            State::Open(file) => whereabouts(file),
+            State::Parked { .. } => None,
+        };
+        let is_parked = parked.is_some();
+        if let Some(parked) = parked {
+            *self.state.borrow_mut() = parked;
+        }
+        is_parked
+    }
+
+    /// Opens it again where it was.
+    pub(super) fn reopen(&self) -> io::Result<()> {
+        let file = match &*self.state.borrow() {
+            State::Open(_) => return Ok(()),
+            State::Parked {
+                path,
+                identity,
+                offset,
+            } => {
+                let mut file = File::open(path)?;
+                let meta = file.metadata()?;
+                if (meta.dev(), meta.ino()) != *identity {
+                    return Err(io::Error::from_raw_os_error(STALE));
+                }
+                file.seek(SeekFrom::Start(*offset))?;
+                file
+            }
+        };
+        *self.state.borrow_mut() = State::Open(file);
+        Ok(())
+    }
+}
+
+/// How a file is found again. The system knows its path now: the program may have changed directory, or renamed it.
+fn whereabouts(mut file: &File) -> Option<State> {
+    let meta = file.metadata().ok()?;
+    let identity = (meta.dev(), meta.ino());
+    if !meta.is_file() {
+        return None;
+    }
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let found = std::fs::metadata(&path).ok()?;
+    Some(State::Parked {
+        offset: file.stream_position().ok()?,
+        path: ((found.dev(), found.ino()) == identity).then_some(path)?,
+        identity,
+    })
+}
+
+impl Read for InputFile {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // `Streams::input_file` has opened it again, with other files parked if need be.
+        self.reopen()?;
+        match &mut *self.state.borrow_mut() {
+            State::Open(file) => {
+                self.patience.wait(&*file)?;
+                file.read(buf)
+            }
+            State::Parked { .. } => Err(io::Error::from_raw_os_error(STALE)),
+        }
     }
 }
 

@@ -254,7 +254,7 @@ fn redirected_output_and_that_of_commands_goes_to_the_file() {
     let (mut s, out) = streams();
     s.stdout().write(b"before\n").unwrap();
     let file = std::fs::File::create(folder.0.join("f")).unwrap();
-    let mut before = s.redirect_stdout(file).unwrap();
+    let mut before = s.redirect_stdout(file, b"new").unwrap();
     s.stdout().write(b"one\n").unwrap();
     assert_eq!(s.system(b"echo two").map(status_value), Some(0.0));
     s.stdout().write(b"three\n").unwrap();

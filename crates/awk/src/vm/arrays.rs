@@ -133,12 +133,15 @@ impl Vm<'_> {
 
     /// A variable that holds nothing is read: from now on it is a scalar.
     #[cold]
+    pub(super) fn global_array_as_scalar(&self, n: u32) -> Fatal {
+        let name = &self.code.globals[n as usize];
+        Fatal::new(format!("attempt to use array `{name}` in a scalar context"))
+    }
+
+    #[cold]
     pub(super) fn touch_global(&mut self, n: u32) -> Result<Value> {
         if self.store.global_is_array(n) {
-            let name = &self.code.globals[n as usize];
-            return Err(Fatal::new(format!(
-                "attempt to use array `{name}` in a scalar context"
-            )));
+            return Err(self.global_array_as_scalar(n));
         }
         self.globals[n as usize] = Value::Unassigned;
         if self.settings.lint {
@@ -342,7 +345,6 @@ impl Vm<'_> {
                 at
             }
         };
-        let in_use = self.inner_in_use();
         if self.settings.lint
             && self
                 .store
@@ -353,19 +355,31 @@ impl Vm<'_> {
             let key = String::from_utf8_lossy(&self.text[at..]).into_owned();
             self.lint(&format!("delete: there is no index `{key}` in the array"))?;
         }
-        let heap = self.store.heap_of(array)?;
-        if in_use
-            && let Some(slot) = heap.find(array.table, &self.text[at..])?
-            && let Some(table) = heap.cell_take_table(slot)?
-        {
-            heap.remove(array.table, &self.text[at..])?;
-            let inner = ArrayRef { table, ..array };
-            self.store.drop_inner(inner, true)?;
-        } else {
-            heap.remove(array.table, &self.text[at..])?;
-        }
+        let text = std::mem::take(&mut self.text);
+        let removed = self.remove_element(array, &text[at..]);
+        self.text = text;
         self.text.truncate(at);
-        Ok(())
+        removed
+    }
+
+    /// Takes an element out, if it is there; an array in it goes when nobody uses it any more.
+    pub(super) fn remove_element(&mut self, array: ArrayRef, key: &[u8]) -> Result<()> {
+        let in_use = self.inner_in_use();
+        let heap = self.store.heap_of(array)?;
+        let slot = if in_use {
+            heap.find(array.table, key)?
+        } else {
+            None
+        };
+        let inner = match slot {
+            Some(slot) => heap.cell_take_table(slot)?,
+            None => None,
+        };
+        heap.remove(array.table, key)?;
+        match inner {
+            Some(table) => self.store.drop_inner(ArrayRef { table, ..array }, true),
+            None => Ok(()),
+        }
     }
 
     /// Empties an array.

@@ -30,7 +30,7 @@ impl Vm<'_> {
         }
     }
 
-    /// Fills the array from `$0`. A record that is no JSON leaves it empty, with a warning.
+    /// Fills the array from `$0`. A record that is no JSON, or more than can be held, leaves it empty, with a warning.
     #[cold]
     pub(super) fn load_json(&mut self, array: u32) -> Result<()> {
         let array = self.array(Arr(array))?;
@@ -47,9 +47,7 @@ impl Vm<'_> {
                 let file = self.settings.get(awk_syntax::names::Special::FILENAME);
                 let file = String::from_utf8_lossy(&self.settings.text_of(&file)).into_owned();
                 let record = self.settings.fnr;
-                (self.input.warn)(format!(
-                    "warning: record {record} of {file:?} is not JSON: {what}"
-                ));
+                (self.input.warn)(format!("warning: record {record} of {file:?} {what}"));
             }
         }
         Ok(())

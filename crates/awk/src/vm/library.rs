@@ -129,7 +129,7 @@ impl Vm<'_> {
                 self.store.set_num(array, slot, f64::from(value))?;
             }
         }
-        for name in ["inplace::enable", "inplace::suffix"] {
+        for name in inplace::VARIABLES {
             if let Some(n) = self.library_global(Library::Inplace, name) {
                 self.globals[n as usize] = Value::Uninit;
                 self.store.keep_out(n);
@@ -173,6 +173,8 @@ impl Vm<'_> {
             Builtin::Fnmatch => self.fnmatch(args),
             Builtin::Fork => self.fork(),
             Builtin::Wait | Builtin::Waitpid => self.wait(args),
+            Builtin::InplaceBegin => self.begin_inplace(&args[0]),
+            Builtin::InplaceEnd => self.end_inplace(&args[1]),
             Builtin::Ord => {
                 let text = self.settings.text_of(&args[0]);
                 let first = if text.is_empty() {

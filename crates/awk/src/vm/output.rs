@@ -198,9 +198,9 @@ impl Vm<'_> {
     pub(super) fn close_side(&mut self) -> Result<()> {
         let side = self.pop_mark();
         let name = self.pop_mark();
-        let end = match &self.text[side..].to_ascii_lowercase()[..] {
-            [b't', ..] => Side::To,
-            [b'f', ..] => Side::From,
+        let end = match &self.text[side..] {
+            word if word.eq_ignore_ascii_case(b"to") => Side::To,
+            word if word.eq_ignore_ascii_case(b"from") => Side::From,
             other => {
                 return Err(Fatal::new(format!(
                     "close: second argument must be \"to\" or \"from\", here it is \"{}\"",

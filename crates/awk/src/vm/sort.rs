@@ -14,7 +14,8 @@ use crate::code::Arr;
 use crate::error::{Fatal, Step as Result};
 use crate::exact;
 use crate::store::{NoValue, value_of};
-use crate::value::{ArrayRef, Value, compare_folded};
+use crate::text;
+use crate::value::{ArrayRef, Value};
 
 impl Keys {
     pub(super) fn push(&mut self, key: &[u8]) {
@@ -73,12 +74,56 @@ struct Element {
     key: Vec<u8>,
     /// `Array` for an array inside the array.
     value: Value,
-    /// Its text and number, as far as the order compares by them.
-    text: Vec<u8>,
+    rank: u8,
     number: f64,
+    /// As text, in small letters if case is ignored; so is `folded_key`, which otherwise is not needed.
+    text: Vec<u8>,
+    folded_key: Option<Vec<u8>>,
 }
 
-/// Merge sort, stable; unlike the standard library's it takes any comparison, also one that fails or contradicts itself.
+impl Element {
+    /// A total order for each `by`.
+    fn compare(&self, by: By, other: &Element) -> Ordering {
+        let by_key = || match (&self.folded_key, &other.folded_key) {
+            (Some(a), Some(b)) => a.cmp(b),
+            _ => self.key.cmp(&other.key),
+        };
+        let by_index = || match exact::rules() {
+            None => number_order(self.number, other.number),
+            Some(rules) => exact_order(
+                &Value::text(&self.key, true),
+                &Value::text(&other.key, true),
+                rules,
+            ),
+        };
+        let by_number = || match exact::rules() {
+            None => number_order(self.number, other.number),
+            Some(rules) => exact_order(&self.value, &other.value, rules),
+        };
+        let by_type = || {
+            self.rank.cmp(&other.rank).then_with(|| match self.rank {
+                1 => by_number(),
+                2 => self.text.cmp(&other.text),
+                _ => Ordering::Equal,
+            })
+        };
+        match by {
+            By::IndexText => by_key(),
+            By::IndexNumber => by_index().then_with(by_key),
+            By::ValueType => by_type().then_with(by_key),
+            _ if self.rank == ARRAY || other.rank == ARRAY => by_type().then_with(by_key),
+            By::ValueText => self.text.cmp(&other.text).then_with(by_key),
+            By::ValueNumber => (self.rank > 0)
+                .cmp(&(other.rank > 0))
+                .then_with(by_number)
+                .then_with(|| self.text.cmp(&other.text))
+                .then_with(by_key),
+        }
+    }
+}
+
+/// Merge sort, stable; unlike the standard library's it takes any comparison, also one that fails or contradicts itself, as a
+/// program's may.
 fn merge_sort<T>(
     items: Vec<T>,
     less: &mut impl FnMut(&T, &T) -> Result<Ordering>,
@@ -111,10 +156,13 @@ fn merge_sort<T>(
     Ok(runs.pop().unwrap_or_default())
 }
 
+/// The rank of an array.
+const ARRAY: u8 = 3;
+
 /// Nothing first, then numbers, strings, arrays (gawk manual, "@val_type_asc").
 fn type_rank(value: &Value) -> u8 {
     match value {
-        Value::Array(_) => 3,
+        Value::Array(_) => ARRAY,
         Value::Uninit | Value::Unassigned => 0,
         Value::Small(_) | Value::Long(..) => {
             let bytes = value.as_bytes().unwrap_or_default();
@@ -206,16 +254,23 @@ impl Vm<'_> {
     }
 
     fn element(&self, key: Vec<u8>, value: Value) -> Element {
+        let folded = |text: &[u8]| {
+            let charset = self.settings.folded()?;
+            let mut small = Vec::new();
+            text::to_lower(charset, text, &mut small);
+            Some(small)
+        };
         let text = match &value {
             Value::Array(_) => Vec::new(),
             value => self.settings.text_of(value),
         };
-        let number = value.to_num();
         Element {
+            rank: type_rank(&value),
+            number: value.to_num(),
+            text: folded(&text).unwrap_or(text),
+            folded_key: folded(&key),
             key,
             value,
-            text,
-            number,
         }
     }
 
@@ -260,13 +315,21 @@ impl Vm<'_> {
         Ok(pairs)
     }
 
-    fn sorted(&mut self, elements: Vec<Element>, order: Order) -> Result<Vec<Element>> {
+    fn sorted(&mut self, mut elements: Vec<Element>, order: Order) -> Result<Vec<Element>> {
         match order {
             Order::None => Ok(elements),
-            Order::By(by, down) => merge_sort(elements, &mut |a, b| {
-                let order = self.compare_elements(by, a, b);
-                Ok(if down { order.reverse() } else { order })
-            }),
+            Order::By(by, down) => {
+                if by == By::IndexNumber {
+                    for element in &mut elements {
+                        element.number = crate::num::parse_prefix(&element.key);
+                    }
+                }
+                elements.sort_by(|a, b| {
+                    let order = a.compare(by, b);
+                    if down { order.reverse() } else { order }
+                });
+                Ok(elements)
+            }
             Order::Function(function) => merge_sort(elements, &mut |a, b| {
                 let args = [
                     Value::text(&a.key, false),
@@ -277,50 +340,6 @@ impl Vm<'_> {
                 let result = self.call_function(function, &args)?.to_num();
                 Ok(number_order(result, 0.0))
             }),
-        }
-    }
-
-    fn compare_elements(&self, by: By, a: &Element, b: &Element) -> Ordering {
-        let text = |a: &[u8], b: &[u8]| match self.settings.folded() {
-            None => a.cmp(b),
-            Some(charset) => compare_folded(charset, a, b),
-        };
-        let by_index = || match exact::rules() {
-            None => number_order(
-                crate::num::parse_prefix(&a.key),
-                crate::num::parse_prefix(&b.key),
-            ),
-            Some(rules) => exact_order(
-                &Value::text(&a.key, true),
-                &Value::text(&b.key, true),
-                rules,
-            ),
-        };
-        let by_number = || match exact::rules() {
-            None => number_order(a.number, b.number),
-            Some(rules) => exact_order(&a.value, &b.value, rules),
-        };
-        let by_key = || text(&a.key, &b.key);
-        let arrays = matches!(a.value, Value::Array(_)) || matches!(b.value, Value::Array(_));
-        let by_type = || {
-            let (x, y) = (type_rank(&a.value), type_rank(&b.value));
-            x.cmp(&y).then_with(|| match x {
-                1 => by_number(),
-                2 => text(&a.text, &b.text),
-                _ => Ordering::Equal,
-            })
-        };
-        match by {
-            By::IndexText => by_key(),
-            By::IndexNumber => by_index().then_with(by_key),
-            By::ValueType => by_type().then_with(by_key),
-            _ if arrays => by_type().then_with(by_key),
-            By::ValueText => text(&a.text, &b.text).then_with(by_key),
-            By::ValueNumber => (type_rank(&a.value) > 0)
-                .cmp(&(type_rank(&b.value) > 0))
-                .then_with(by_number)
-                .then_with(|| text(&a.text, &b.text))
-                .then_with(by_key),
         }
     }
 

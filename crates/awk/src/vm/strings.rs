@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{CACHE_MAX, Vm};
+use super::Vm;
 use crate::code::{Arr, Re, Sep};
 use crate::error::{Fatal, Step as Result};
 use crate::fields::csv;
@@ -69,7 +69,7 @@ impl Vm<'_> {
     /// A regular expression that was computed, compiled now or before.
     pub(super) fn compiled(&mut self, text: &[u8]) -> Result<Rc<Regex>> {
         Ok(match self.regexes.get(text) {
-            Some(regex) => regex.clone(),
+            Some(regex) => regex,
             None => {
                 let made =
                     Regex::compile(text, self.settings.regex_options()).map_err(|error| {
@@ -80,11 +80,8 @@ impl Vm<'_> {
                             error.what
                         ))
                     })?;
-                if self.regexes.len() >= CACHE_MAX {
-                    self.regexes.clear();
-                }
                 let regex = Rc::new(made);
-                self.regexes.insert(text.to_vec(), regex.clone());
+                self.regexes.keep(text, regex.clone());
                 regex
             }
         })
@@ -285,13 +282,10 @@ impl Vm<'_> {
         self.scratch.clear();
         self.vals[first].append_to(&self.settings.convfmt, &mut self.scratch);
         let format = match self.formats.get(&self.scratch) {
-            Some(format) => format.clone(),
+            Some(format) => format,
             None => {
-                if self.formats.len() >= CACHE_MAX {
-                    self.formats.clear();
-                }
                 let format = Rc::new(Format::parse_in(&self.scratch, self.settings.numbers));
-                self.formats.insert(self.scratch.clone(), format.clone());
+                self.formats.keep(&self.scratch, format.clone());
                 format
             }
         };

@@ -122,7 +122,10 @@ impl Vm<'_> {
                         }
                     }
                 }
-                Err(error @ StreamError::EndClosed { .. }) => return Err(error.into()),
+                // As gawk: who reads until there is no more would take it for a command without output.
+                Err(error @ (StreamError::EndClosed { .. } | StreamError::Start { .. })) => {
+                    return Err(error.into());
+                }
                 Err(error) => {
                     self.set_errno(&error)?;
                     return Ok(-1.0);
@@ -133,6 +136,11 @@ impl Vm<'_> {
                     let line = range.map(|range| Value::input(&reader.buffer()[range]));
                     let ended_by =
                         keeps_terminator.then(|| Value::text(reader.terminator(), false));
+                    match from {
+                        From::File if line.is_none() => self.streams.end_file(name),
+                        From::Command if line.is_none() => self.streams.end_command(name),
+                        _ => {}
+                    }
                     self.note_failures()?;
                     return self.take_line(line, ended_by, into_value);
                 }

@@ -153,7 +153,6 @@ impl Vm<'_> {
 
     /// Opens the next file of the main input, working off assignments on the way; false when there is none.
     pub(super) fn open_next(&mut self) -> Result<bool> {
-        self.end_inplace()?;
         let count = self.settings.get(Special::ARGC).to_num();
         while (self.input.next as f64) < count {
             let n = self.input.next;
@@ -228,8 +227,8 @@ impl Vm<'_> {
                     self.settings.fnr = 0.0;
                     return self.begin_file(Some(&error));
                 }
-                Err(error @ StreamError::IsDirectory { .. }) => {
-                    (self.input.warn)(format!("warning: {error}: skipped"));
+                Err(error @ StreamError::IsDirectory { .. }) if self.code.dialect.is_gawk() => {
+                    self.skip_folder(&error);
                     return Ok(false);
                 }
                 Err(error) => return Err(Fatal::operand(error.to_string())),
@@ -239,6 +238,14 @@ impl Vm<'_> {
             .set(Special::FILENAME, Value::input(operand))?;
         self.settings.fnr = 0.0;
         self.begin_file(None)
+    }
+
+    fn skip_folder(&mut self, error: &StreamError) {
+        let shown = match error {
+            StreamError::IsDirectory { name } => format!("{name:?} is a directory"),
+            error => error.to_string(),
+        };
+        (self.input.warn)(format!("warning: {shown}: skipped"));
     }
 
     fn open_reader(&mut self, reader: RecordReader) {
@@ -286,9 +293,6 @@ impl Vm<'_> {
 
     /// Runs the BEGINFILE rules for the file that was just opened, or could not be; false if it is to be skipped.
     fn begin_file(&mut self, error: Option<&StreamError>) -> Result<bool> {
-        if error.is_none() {
-            self.begin_inplace()?;
-        }
         match error {
             Some(error) => self.set_errno(error)?,
             None => self.clear_errno()?,
@@ -300,6 +304,10 @@ impl Vm<'_> {
         self.record.set_text(b"", &self.settings)?;
         let wanted = self.call_block(entry, Phase::BeginFile)?;
         match error {
+            Some(error @ StreamError::IsDirectory { .. }) if wanted => {
+                self.skip_folder(error);
+                return Ok(false);
+            }
             Some(error) if wanted => return Err(Fatal::operand(error.to_string())),
             None if !wanted => self.end_file()?,
             _ => {}

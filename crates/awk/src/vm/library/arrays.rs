@@ -7,11 +7,12 @@
 //! | 0 | 16 | `pmawk array v1\n`, and what follows: `A` one array, `G` global variables |
 //! | 16 | | an array: its number of elements (8 bytes, little-endian), then for each one its key and its value |
 //! | | | a key: length (8 bytes), bytes |
-//! | | | a value: a letter, and `N` a double (8 bytes), `S` a string, `T` a string from input, `R` a regular expression (as keys), `B` a boolean (1 byte), `U` `V` nothing (untyped, unassigned), `A` an array |
+//! | | | a value: a letter, and `N` a double (8 bytes), `S` a string, `T` a string from input, `R` a regular expression (as keys), `E` an exact number as in a heap (as keys), `B` a boolean (1 byte), `U` `V` nothing (written untyped, unassigned; read, both are unassigned), `A` an array |
 //! | end - 8 | 8 | XXH3-64 of all before |
 
 use std::rc::Rc;
 
+use awk_syntax::Kind;
 use awk_syntax::names::Special;
 use heap::Cell;
 use xxhash_rust::xxh3::xxh3_64;
@@ -79,8 +80,7 @@ impl Reader<'_> {
             b'R' => Value::Regex(Rc::new(self.text()?)),
             b'E' => exact::text::stored_value(&self.text()?)?,
             b'B' => Value::Bool(self.byte()? != 0),
-            b'U' => Value::Uninit,
-            b'V' => Value::Unassigned,
+            b'U' | b'V' => Value::Unassigned,
             b'A' => return Some(Stored::Array(self.array(depth + 1)?)),
             _ => return None,
         }))
@@ -117,10 +117,10 @@ impl Vm<'_> {
     /// `reada(file, array)`: 1, or 0 with ERRNO.
     pub(super) fn reada(&mut self, args: &[Value]) -> Result<Value> {
         let array = self.array_argument("reada", 2, args.get(1))?;
-        self.clear(array)?;
         let Some(elements) = self.read_sealed(&args[0], b'A')? else {
             return Ok(Value::Num(0.0));
         };
+        self.clear(array)?;
         self.decode_array(array, elements)?;
         Ok(Value::Num(1.0))
     }
@@ -143,35 +143,61 @@ impl Vm<'_> {
         self.write_sealed(file, out)
     }
 
-    /// `readall(file)`: variables that the program does not have are left out.
+    /// `readall(file)`: what has a value keeps it; variables that the program does not have are left out, and with a warning
+    /// those that it uses as something else than the file holds.
     pub(super) fn readall(&mut self, file: &Value) -> Result<Value> {
         let Some(globals) = self.read_sealed(file, b'G')? else {
             return Ok(Value::Num(0.0));
         };
         for (name, stored) in globals {
-            // What has a value keeps it.
-            let Some(NamedVariable::Array(n) | NamedVariable::Global(n)) =
-                self.input.names.get(&name).copied()
-            else {
-                continue;
+            let n = match self.input.names.get(&name).copied() {
+                Some(NamedVariable::Array(n) | NamedVariable::Global(n)) => n,
+                Some(NamedVariable::Function) => {
+                    self.warn_unset(&name, &stored, "a function");
+                    continue;
+                }
+                Some(NamedVariable::Special(_)) | None => continue,
             };
             let held = self.store.known_array(Arr(n));
             let filled = match held {
                 Some(array) => self.store.heap_of(array)?.table_len(array.table)? > 0,
                 None => !matches!(self.globals[n as usize], Value::Uninit | Value::Unassigned),
             };
+            if filled {
+                continue;
+            }
+            let kind = match held {
+                Some(_) => Kind::Array,
+                None => self.code.global_kinds[n as usize],
+            };
             match stored {
-                _ if filled => {}
+                // A heap would hold it against the program, and refuse it from then on.
+                Stored::Array(_) if matches!(kind, Kind::Scalar | Kind::Mixed) => {
+                    self.warn_unset(&name, &stored, "a scalar");
+                }
+                Stored::Value(_) if kind == Kind::Array => {
+                    self.warn_unset(&name, &stored, "an array");
+                }
                 Stored::Array(elements) => {
                     self.globals[n as usize] = Value::Uninit;
                     let array = self.array(Arr(n))?;
                     self.decode_array(array, elements)?;
                 }
-                Stored::Value(value) if held.is_none() => self.globals[n as usize] = value,
-                Stored::Value(_) => {}
+                Stored::Value(value) => self.globals[n as usize] = value,
             }
         }
         Ok(Value::Num(1.0))
+    }
+
+    fn warn_unset(&mut self, name: &[u8], stored: &Stored, used_as: &str) {
+        let held = match stored {
+            Stored::Value(_) => "a scalar",
+            Stored::Array(_) => "an array",
+        };
+        self.warn(&format!(
+            "readall: unable to set `{}`: the file holds it as {held}, the program uses it as {used_as}",
+            String::from_utf8_lossy(name)
+        ));
     }
 
     fn write_sealed(&mut self, file: &Value, mut out: Vec<u8>) -> Result<Value> {

@@ -1,7 +1,7 @@
-//! `-i inplace`: what is printed while a file is read replaces the file.
+//! Library `inplace`: what is printed between `inplace::begin` and `inplace::end` replaces a file. `-i inplace` includes the
+//! rules that call them for each file that is read.
 //!
-//! Invariant: a file is replaced by renaming, when it was read to its end: a run that is stopped before leaves it as it was.
-//! Output of BEGIN and END goes to standard output as ever.
+//! Invariant: a file is replaced by renaming, by `inplace::end`: a run that is stopped before leaves it as it was.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,11 +10,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
-use awk_syntax::names::{Library, Special};
-
-use super::super::{NamedVariable, Vm};
+use super::super::Vm;
 use crate::error::{Fatal, Step as Result, system_reason};
+use crate::streams::is_stdin;
 use crate::value::Value;
+
+/// The variables of its rules, which no heap keeps: what one run is told to replace says nothing of the next.
+pub(super) const VARIABLES: [&str; 4] = [
+    "inplace::enable",
+    "inplace::suffix",
+    "inplace::filename",
+    "INPLACE_SUFFIX",
+];
 
 /// A file that is being replaced.
 pub struct Inplace {
@@ -31,57 +38,73 @@ impl Drop for Inplace {
 }
 
 impl Vm<'_> {
-    /// A variable of the namespace `inplace`; `None` if the program was not read with `-i inplace`.
-    fn inplace_variable(&self, name: &str) -> Option<Value> {
-        match self.input.names.get(name.as_bytes()) {
-            Some(NamedVariable::Global(n)) => Some(self.globals[*n as usize].clone()),
-            _ => None,
+    /// `inplace::begin(file, suffix)`: from now on standard output is what replaces the file. 0; -1 with a warning, and ERRNO
+    /// if the system said why, for what cannot be replaced.
+    ///
+    /// # Errors
+    /// Another file is being replaced; no new file can be written beside this one.
+    pub(super) fn begin_inplace(&mut self, file: &Value) -> Result<Value> {
+        if let Some(inplace) = &self.inplace {
+            return Err(Fatal::new(format!(
+                "inplace::begin: {:?} is being replaced already; call inplace::end first",
+                inplace.path
+            )));
         }
-    }
-
-    /// The current file was opened: from now on standard output is what replaces it, if that is wished.
-    pub(in crate::vm) fn begin_inplace(&mut self) -> Result<()> {
-        if !self.code.libraries.contains(&Library::Inplace) {
-            return Ok(());
+        let name = self.settings.text_of(file);
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        if name.is_empty() || is_stdin(&name) {
+            self.warn(&format!(
+                "inplace::begin: {shown:?} is no file that can be replaced, it is only read"
+            ));
+            return Ok(Value::Num(-1.0));
         }
-        let enabled = self.inplace_variable("inplace::enable");
-        if !enabled.is_some_and(|value| value.truth()) {
-            return Ok(());
+        let path = self.path_argument(file);
+        let meta = match std::fs::metadata(&path) {
+            Ok(meta) => meta,
+            Err(error) => {
+                let reason = system_reason(&error);
+                self.warn(&format!(
+                    "inplace::begin: cannot replace {shown:?}: {reason}"
+                ));
+                return self.failed(error);
+            }
+        };
+        if !meta.is_file() {
+            self.warn(&format!(
+                "inplace::begin: {shown:?} is no regular file, it is left alone"
+            ));
+            return Ok(Value::Num(-1.0));
         }
-        let name = self.settings.text_of(&self.settings.get(Special::FILENAME));
-        let path = self.path_argument(&Value::text(&name, false));
         let cannot = |error: &io::Error| {
             Fatal::operand(format!(
                 "inplace: cannot replace {path:?}: {}",
                 system_reason(error)
             ))
         };
-        let meta = std::fs::metadata(&path).map_err(|error| cannot(&error))?;
-        if !meta.is_file() {
-            let shown = path.display();
-            self.warn(&format!(
-                "inplace: \"{shown}\" is no regular file, it is left alone"
-            ));
-            return Ok(());
-        }
         // The file behind a link is replaced, not the link.
         let path = path.canonicalize().map_err(|error| cannot(&error))?;
         let (new, file) = beside(&path).map_err(|error| cannot(&error))?;
         let kept = std::fs::set_permissions(&new, std::fs::Permissions::from_mode(meta.mode()));
         // Only root may give files away; whoever edits in place keeps the file otherwise.
         let _ = std::os::unix::fs::fchown(&file, Some(meta.uid()), Some(meta.gid()));
-        let output = self.streams.redirect_stdout(file)?;
+        let output = self.streams.redirect_stdout(file, &name)?;
         self.inplace = Some(Inplace { path, new, output });
-        kept.map_err(|error| Fatal::operand(format!("inplace: {}", system_reason(&error))))
+        kept.map_err(|error| Fatal::operand(format!("inplace: {}", system_reason(&error))))?;
+        Ok(Value::Num(0.0))
     }
 
-    /// The file was read to its end and the next one begins, or there is none.
-    pub(in crate::vm) fn end_inplace(&mut self) -> Result<()> {
+    /// `inplace::end(file, suffix)`: the file that `inplace::begin` was called for is replaced, kept under its name with the
+    /// suffix if there is one, and standard output is again what it was. 0, with a warning if there was none. (gawk's would
+    /// replace whatever `file` says here by what was printed for another.)
+    ///
+    /// # Errors
+    /// It cannot be replaced.
+    pub(super) fn end_inplace(&mut self, suffix: &Value) -> Result<Value> {
         let Some(mut inplace) = self.inplace.take() else {
-            return Ok(());
+            self.warn("inplace::end: no file is being replaced");
+            return Ok(Value::Num(0.0));
         };
-        let suffix = self.inplace_variable("inplace::suffix");
-        let suffix = suffix.map_or_else(Vec::new, |value| self.settings.text_of(&value));
+        let suffix = self.settings.text_of(suffix);
         self.streams.restore_stdout(&mut inplace.output)?;
         let replaced = (|| {
             if !suffix.is_empty() {
@@ -97,7 +120,8 @@ impl Vm<'_> {
                 inplace.path,
                 system_reason(&error)
             ))
-        })
+        })?;
+        Ok(Value::Num(0.0))
     }
 }
 

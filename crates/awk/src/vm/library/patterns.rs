@@ -129,9 +129,13 @@ fn pieces(pattern: &[u32], flags: u32) -> Vec<Piece> {
                 }
                 None => Piece::Char(c),
             },
-            Some('\\') if flags & NOESCAPE == 0 && at < pattern.len() => {
+            Some('\\') if flags & NOESCAPE == 0 => {
                 at += 1;
-                Piece::Char(pattern[at - 1])
+                match pattern.get(at - 1) {
+                    Some(escaped) => Piece::Char(*escaped),
+                    // With nothing to escape it matches nothing, as in glibc; POSIX leaves it open.
+                    None => Piece::Set(Vec::new(), false),
+                }
             }
             _ => Piece::Char(c),
         });
@@ -228,6 +232,8 @@ mod tests {
             ("ABC", "abc", CASEFOLD, true),
             ("a\\*", "a*", 0, true),
             ("a\\*", "a\\x", NOESCAPE, true),
+            ("\\", "\\", 0, false),
+            ("\\", "\\", NOESCAPE, true),
             ("a", "a/b", LEADING_DIR, true),
             ("[a", "[a", 0, true),
             (

@@ -1,4 +1,4 @@
-//! Rates of the leaf modules, printed; run with `cargo test --release -p awk --test leaf_bench -- --ignored --nocapture`.
+//! Rates of the matcher, number conversion, printf and cutting of records, printed; run with `cargo test --release -p awk --test rates -- --ignored --nocapture`.
 
 #![allow(
     clippy::print_stdout,
