@@ -1,8 +1,8 @@
 //! `--resume`: how far each input file has been read, committed together with what was made of it.
 //!
 //! A job that is run again, after a crash or every hour on growing and rotated logs, goes on where its last commit left
-//! off: every line is counted exactly once. A file is known again by device, inode and the bytes at the head and just before
-//! the position, so that a file that was truncated, or a new one under an old number, is not taken for the old one.
+//! off: every line is counted exactly once. What a position belongs to is not a file but a *content*, which grows in one file, is
+//! renamed with it, copied, and cut off when its file is truncated.
 //!
 //! | since the last run the file | what is read |
 //! |---|---|
@@ -13,9 +13,33 @@
 //! | was replaced by a copy of itself, perhaps longer (a restore, an editor, another device number) | from the position on |
 //! | is another one and the old one is nowhere | the new one, with a warning |
 //!
+//! The rules that decide whether this is the content that was read (`plan.rs`), and what goes wrong without each:
+//!
+//! 1. *A content has one position, with a serial number for a key.* Under the inode for a key the position of a log's next content,
+//!    after a truncation, overwrites that of the content that is in the copy by now, and the copy is read again.
+//! 2. *A position fits only a file that has its bytes*: at the head, just before the offset, and at least so many. The number of
+//!    a dead file may be that of any other one at once (ext4).
+//! 3. *A position is claimed by at most one file, and a file claims at most one.* Bytes in common are counted alike whichever
+//!    of two files with the same beginning goes on from the position, as long as the other one begins at 0. So short positions, of
+//!    a line of headings or so, may go to the wrong file, and no line is lost.
+//! 4. *The furthest position goes first.* A file that holds the bytes of a far one is not the file of a nearer one, even if it has
+//!    its number.
+//! 5. *Over 4 KiB the bytes decide (a strong position), below them the number (device, inode, birth) does.* Short contents are the
+//!    same by chance; long ones are copies, also with other numbers.
+//! 6. *Of several files with a strong position's content the longest is read, the name's own at a tie; the others are copies.*
+//!    They are what `copytruncate` has made and not yet truncated, and what a restore left behind.
+//! 7. *A file that claims no position is read from 0* if it has the name, or a rotated name and was written to since the job began;
+//!    unless it is a copy of one that is read. A short one counts as a copy only of the name's own file, with times as of
+//!    a copy: a daemon's logs that all have the same line are no copies.
+//! 8. *A short position that is finished goes by its bytes only to a rotated file of just its length that was not written to
+//!    since*: one that was compressed and is back. Otherwise the dead positions of short logs would swallow new ones.
+//! 9. *A position of nothing (offset 0) proves nothing*: it keeps since when the job reads that name, and goes to the file of its
+//!    number if that is sure, to an unread one, or away.
+//! 10. *Bytes that were processed are compared with the file before a position is noted* (`segment.rs`): it may be truncated and
+//!     written again while it is read. Its rest may have been taken for what came before; such a run has read nothing.
+//!
 //! Invariants: a position is the end of a record that was processed, and is in the heap exactly if what was made of the record
-//! is; a file that is truncated and written again while it is read ends the run, which has then read nothing (its rest may have been
-//! taken for what came before); a record without its terminator, which somebody may still be writing, is left for the next run unless the file was
+//! is; a record without its terminator, which somebody may still be writing, is left for the next run unless the file was
 //! rotated away and nobody has written to it for a while.
 
 mod candidate;
