@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 
 use super::candidate::{Candidate, absolute, beside, is_rotated_name, path_of};
-use super::position::{Identity, Position, SAMPLE_BYTES, Sample, now};
+use super::position::{Identity, Position, SAMPLE_BYTES, now};
 use super::segment::Segment;
 use super::{FORGET_SECONDS, Resume};
 
@@ -30,27 +30,6 @@ pub(super) struct Plan {
     pub(super) kept: Vec<u64>,
     /// Files of which everything is counted, here or in a copy.
     settled: Vec<Identity>,
-}
-
-impl Position {
-    /// Of a content of which nothing was read.
-    fn start(since: f64) -> Position {
-        Position {
-            offset: 0,
-            fnr: 0.0,
-            head: Sample::of(b""),
-            tail: Sample::of(b""),
-            identity: Identity {
-                device: 0,
-                inode: 0,
-                birth: 0,
-            },
-            used: 0.0,
-            since,
-            finished: false,
-            name: Vec::new(),
-        }
-    }
 }
 
 /// The files of a name, and which position each of them claims.

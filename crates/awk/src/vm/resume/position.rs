@@ -104,6 +104,25 @@ pub(super) struct Position {
 }
 
 impl Position {
+    /// Of a content of which nothing was read.
+    pub(super) fn start(since: f64) -> Position {
+        Position {
+            offset: 0,
+            fnr: 0.0,
+            head: Sample::of(b""),
+            tail: Sample::of(b""),
+            identity: Identity {
+                device: 0,
+                inode: 0,
+                birth: 0,
+            },
+            used: 0.0,
+            since,
+            finished: false,
+            name: Vec::new(),
+        }
+    }
+
     /// More was read than headings have: what fits holds the same content.
     pub(super) fn is_strong(&self) -> bool {
         self.offset > SAMPLE_BYTES
