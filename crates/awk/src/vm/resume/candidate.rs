@@ -94,7 +94,8 @@ impl Candidate {
         let is_long = self.bytes > SAMPLE_BYTES;
         let made_later =
             self.identity.birth >= other.identity.birth && self.written >= other.written;
-        if !is_long && !(made_later && self.bytes == other.bytes) {
+        let may_be = is_long || (made_later && self.bytes == other.bytes);
+        if !may_be {
             return false;
         }
         let (Some(file), Some(other)) = (self.open(), other.open()) else {

@@ -361,3 +361,6 @@ impl Claims {
         rotated.min_by(by_time).or(own)
     }
 }
+
+#[cfg(test)]
+mod tests;
