@@ -10,7 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::position::{Identity, Position, SAMPLE_BYTES, Sample, written};
+use super::position::{Identity, Position, SAMPLE_BYTES, Sample, head_bytes, now, written};
+
+/// Of a copy that has begun there are more than [`SAMPLE_BYTES`] after so long.
+const BEGUN_SECONDS: f64 = 2.0;
 
 /// A file that may hold what was read, or what is to be read.
 pub(super) struct Candidate {
@@ -21,8 +24,8 @@ pub(super) struct Candidate {
     pub(super) written: f64,
     /// Its name is what rotation makes of the operand's.
     pub(super) is_rotated: bool,
-    /// The operand is open already: its name may be another file's by now.
-    file: Option<File>,
+    /// The operand is open already: its name may be another file's by now. And the bytes at its head.
+    file: Option<(File, Vec<u8>)>,
     /// The sample that was last taken of its head: nearly all are of the same length.
     head: Cell<Option<Sample>>,
 }
@@ -46,18 +49,29 @@ impl Candidate {
     /// The system does not tell what the file is.
     pub(super) fn own(path: PathBuf, file: File) -> std::io::Result<Candidate> {
         let mut own = Candidate::new(path, &file.metadata()?, false);
-        own.file = Some(file);
+        let head = head_bytes(&file, SAMPLE_BYTES.min(own.bytes));
+        own.file = Some((file, head));
         Ok(own)
     }
 
     /// The file, unless another one has its name by now.
     pub(super) fn open(&self) -> Option<File> {
-        if let Some(file) = &self.file {
+        if let Some((file, _)) = &self.file {
             return file.try_clone().ok();
         }
         let file = File::open(&self.path).ok()?;
         let meta = file.metadata().ok()?;
         (Identity::of(&meta) == self.identity).then_some(file)
+    }
+
+    /// Whether the file is as it was when it was found; the operand may have grown.
+    pub(super) fn is_same(&self) -> bool {
+        if let Some((file, head)) = &self.file {
+            let has_all = file.metadata().is_ok_and(|meta| meta.len() >= self.bytes);
+            return has_all && head_bytes(file, head.len() as u64) == *head;
+        }
+        let meta = self.open().and_then(|file| file.metadata().ok());
+        meta.is_some_and(|meta| meta.len() == self.bytes && written(&meta) == self.written)
     }
 
     /// Whether the file holds what was read when `position` was noted.
@@ -85,17 +99,16 @@ impl Candidate {
         Sample::take(&file, tail_at, position.tail.len) == Some(position.tail)
     }
 
-    /// Whether all of the file is at the beginning of another one, of which it was copied: the same lines twice. Short contents
-    /// may be the same by chance (a daemon's first line), so there the times must be those of a copy, too.
+    /// Whether all of the file is at the beginning of another one, of which it was copied or is being copied: the same lines
+    /// twice. Short contents may be the same by chance (a daemon's first line), so there the times must be those of a copy, too.
     pub(super) fn is_copy_of(&self, other: &Candidate) -> bool {
-        if self.bytes == 0 || self.bytes > other.bytes {
+        if self.bytes > other.bytes {
             return false;
         }
-        let is_long = self.bytes > SAMPLE_BYTES;
-        let made_later =
-            self.identity.birth >= other.identity.birth && self.written >= other.written;
-        let may_be = is_long || (made_later && self.bytes == other.bytes);
-        if !may_be {
+        let is_younger = self.identity.birth == 0 || self.identity.birth > other.identity.birth;
+        let is_begun = now() - self.written < BEGUN_SECONDS;
+        let is_whole = self.bytes == other.bytes && self.written >= other.written;
+        if self.bytes <= SAMPLE_BYTES && !(is_younger && (is_begun || is_whole)) {
             return false;
         }
         let (Some(file), Some(other)) = (self.open(), other.open()) else {

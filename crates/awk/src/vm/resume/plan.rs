@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use super::candidate::{Candidate, absolute, beside, is_rotated_name, path_of};
 use super::position::{Identity, Position, SAMPLE_BYTES, now};
@@ -13,6 +14,10 @@ use super::{FORGET_SECONDS, Resume};
 
 /// So much the clock of files may be behind that of the system.
 const CLOCK_SECONDS: f64 = 0.05;
+
+/// So often a plan is made again while the files change, after so long.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A position whose file is still there is used again after so long, lest it be forgotten.
 const REFRESH_SECONDS: f64 = 30.0 * 86_400.0;
@@ -30,6 +35,14 @@ pub(super) struct Plan {
     pub(super) kept: Vec<u64>,
     /// Files of which everything is counted, here or in a copy.
     settled: Vec<Identity>,
+    /// No file that matters changed while the plan was made.
+    is_settled: bool,
+}
+
+impl Plan {
+    fn reads(&self, identity: Identity) -> bool {
+        self.segments.iter().any(|s| s.identity == identity)
+    }
 }
 
 /// The files of a name, and which position each of them claims.
@@ -62,11 +75,24 @@ impl Resume {
     pub(super) fn plan(&self, operand: &[u8], file: File) -> std::io::Result<Plan> {
         let path = absolute(path_of(operand));
         let name = path.as_os_str().as_bytes().to_vec();
-        let own = Candidate::own(path, file)?;
-        if let Some(plan) = self.plan_of_rotated(&name, &own)? {
-            return Ok(plan);
+        let mut gone = Vec::new();
+        let mut tries = 0;
+        loop {
+            let own = Candidate::own(path.clone(), file.try_clone()?)?;
+            let mut plan = match self.plan_of_rotated(&name, &own)? {
+                Some(plan) => plan,
+                None => self.plan_of_name(&name, Some(own))?,
+            };
+            plan.gone.sort_unstable();
+            tries += 1;
+            // In the middle of a rotation files are looked at before and after. A daemon that writes without a pause to a file
+            // that was renamed may go on.
+            if tries == TRIES || (plan.is_settled && plan.gone == gone) {
+                return Ok(plan);
+            }
+            gone = plan.gone;
+            std::thread::sleep(PAUSE);
         }
-        self.plan_of_name(&name, Some(own))
     }
 
     /// An operand that is a rotated or renamed file of another name has the positions of that one.
@@ -85,14 +111,19 @@ impl Resume {
             let path = path_of(log);
             let newest = File::open(path).and_then(|file| Candidate::own(path.to_path_buf(), file));
             let plan = self.plan_of_name(log, newest.ok())?;
+            let is_settled = plan.is_settled;
             if plan.settled.contains(&own.identity) {
-                return Ok(Some(Plan::default()));
+                return Ok(Some(Plan {
+                    is_settled,
+                    ..Plan::default()
+                }));
             }
             let mut segments = plan.segments;
             segments.retain(|s| s.identity == own.identity);
             if !segments.is_empty() {
                 return Ok(Some(Plan {
                     segments,
+                    is_settled,
                     ..Plan::default()
                 }));
             }
@@ -112,6 +143,7 @@ impl Resume {
         let segment = Segment::new(own, Some(*serial), position, logical, rotated)?;
         Ok(Some(Plan {
             segments: segment.into_iter().collect(),
+            is_settled: true,
             ..Plan::default()
         }))
     }
@@ -126,6 +158,7 @@ impl Resume {
                 plan.segments
                     .extend(Segment::new(&own, None, &start, name, false)?);
             }
+            plan.is_settled = true;
             return Ok(plan);
         };
         let claims = self.claims(name, own);
@@ -197,6 +230,11 @@ impl Resume {
             };
             plan.segments.extend(segment);
         }
+        plan.is_settled = claims.files.iter().enumerate().all(|(n, file)| {
+            let is_own = claims.own == Some(n);
+            let is_new = claims.is_free(n) && plan.reads(file.identity);
+            !(is_own || is_new) || file.is_same()
+        });
         Ok(plan)
     }
 
@@ -230,6 +268,10 @@ impl Resume {
         // Positions are forgotten after a time, and with them that such files were read.
         let oldest = since.max(now() - FORGET_SECONDS) - CLOCK_SECONDS;
         if !file.is_rotated || file.written < oldest {
+            return false;
+        }
+        // A copy may be about to be made: there is time for what has no lines yet.
+        if file.bytes == 0 {
             return false;
         }
         let is_copy = |(other_n, other): (usize, &Candidate)| {

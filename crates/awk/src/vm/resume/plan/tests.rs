@@ -160,6 +160,8 @@ fn a_log_that_was_copied_and_not_truncated_yet_is_read_once() {
         let mut scene = Scene::new();
         scene.know("", number(7), true);
         scene.write("log", &text, 70);
+        // The system's clock ticks in milliseconds.
+        std::thread::sleep(Duration::from_millis(20));
         scene.write("log-20260001", &text, 71);
         assert_eq!(scene.plan(), stretches(&[("log", 0)]));
         scene.know(&text[..2], scene.identity("log"), false);
@@ -226,4 +228,18 @@ fn positions_of_nothing_are_used_again_or_dropped() {
     let used = first.segments[0].serial.unwrap();
     assert!(serials.contains(&used) && first.spare.len() == 1);
     assert!(!first.spare.contains(&used));
+}
+
+#[test]
+fn a_copy_that_is_being_made_is_left_alone() {
+    for text in ["a\nb\n".to_string(), lines(10_000)] {
+        let mut scene = Scene::new();
+        scene.write("log", &text, 70);
+        scene.know(&text[..2], scene.identity("log"), false);
+        std::thread::sleep(Duration::from_millis(20));
+        for copied in [0, 2] {
+            fs::write(scene.path("log-20260001"), &text[..copied]).unwrap();
+            assert_eq!(scene.plan(), stretches(&[("log", 2)]));
+        }
+    }
 }
