@@ -2,7 +2,7 @@
 //!
 //! Invariant: a position is claimed by at most one file, and a file claims at most one position.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -101,16 +101,19 @@ impl Resume {
         if self.known.values().any(|p| p.name == name && is_own(p)) {
             return Ok(None);
         }
-        let logs: HashSet<&[u8]> = self
+        // The longest first: `log.1` may be an operand, too.
+        let logs: BTreeSet<&[u8]> = self
             .known
             .values()
             .map(|p| p.name.as_slice())
             .filter(|log| is_rotated_name(name, log))
             .collect();
-        for log in logs {
+        for log in logs.into_iter().rev() {
             let path = path_of(log);
-            let newest = File::open(path).and_then(|file| Candidate::own(path.to_path_buf(), file));
-            let plan = self.plan_of_name(log, newest.ok())?;
+            // A pipe would wait for its writer.
+            let newest = path.is_file().then(|| File::open(path).ok()).flatten();
+            let newest = newest.map(|file| Candidate::own(path.to_path_buf(), file));
+            let plan = self.plan_of_name(log, newest.transpose()?)?;
             let is_settled = plan.is_settled;
             if plan.settled.contains(&own.identity) {
                 return Ok(Some(Plan {
@@ -255,7 +258,7 @@ impl Resume {
     }
 
     /// Whether a file that claims no position is one that was rotated since the job began, with lines that are in no other file.
-    /// That it is a copy is added to `settled`.
+    /// One of which there is nothing to read because it is empty or a copy is added to `settled`.
     fn is_unread(
         &self,
         name: &[u8],
@@ -272,6 +275,7 @@ impl Resume {
         }
         // A copy may be about to be made: there is time for what has no lines yet.
         if file.bytes == 0 {
+            settled.push(file.identity);
             return false;
         }
         let is_copy = |(other_n, other): (usize, &Candidate)| {
