@@ -346,6 +346,13 @@ impl Args {
             "lazy" => self.lazy = true,
             "trust" => self.trust = true,
             "resume" => {
+                // A script's unset variable would give its job the positions of another.
+                if value.as_ref().is_some_and(|job| job.is_empty()) {
+                    return Err(
+                        "option --resume: the name of the job is empty; without `=` it is \"main\""
+                            .into(),
+                    );
+                }
                 self.resume = Some(value.map_or_else(|| b"main".to_vec(), OsString::into_vec));
             }
             "commit-every" => {
@@ -429,6 +436,14 @@ mod tests {
         let args = parse(&["-i", "lib", "program", "file"]).unwrap();
         assert_eq!(args.parts.len(), 2);
         assert_eq!(args.operands, [b"file"]);
+    }
+
+    #[test]
+    fn a_job_has_a_name() {
+        let job = |option| parse(&[option, "--persist=h", "x", "file"]).map(|args| args.resume);
+        assert_eq!(job("--resume").unwrap().unwrap(), b"main");
+        assert_eq!(job("--resume=nightly").unwrap().unwrap(), b"nightly");
+        assert!(job("--resume=").unwrap_err().contains("empty"));
     }
 
     #[test]

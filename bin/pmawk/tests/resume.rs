@@ -1,6 +1,6 @@
 //! `--resume` under fire: a log that grows, is rotated, truncated and replaced, read by runs that are killed at random moments. In
 //! the end every line has been counted exactly once. The writer does what writers do: it leaves lines half written, begins each
-//! file with the same line, and goes on for a while in a file that was renamed.
+//! file with the same line, and goes on for a while in a file that was renamed, and logs are rotated while they are read.
 //!
 //! * `PERDURE_KILLS=500` sets the number of runs that may be killed (40).
 //! * `PERDURE_TEST_SEED` repeats the writer's choices; the moments of the kills are the clock's.
@@ -195,6 +195,12 @@ fn every_line_is_counted_exactly_once() {
             .expect("started");
         if rng.chance(3) {
             // Meanwhile the log grows.
+            log.write(&mut rng);
+        }
+        if run > 0 && rng.chance(6) {
+            std::thread::sleep(Duration::from_micros(rng.below(4000)));
+            log.rotate(&mut rng);
+            log.tell("while it was read");
             log.write(&mut rng);
         }
         // The first run ends well: a job does not look for files that were rotated before it began.

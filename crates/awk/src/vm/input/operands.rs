@@ -258,11 +258,16 @@ impl Vm<'_> {
     /// A reader for an operand; of all its bytes as one record if library `readfile` is told so.
     fn file_reader(&mut self, file: std::fs::File) -> Result<RecordReader> {
         let mut reader = self.streams.reader(file);
-        if self.code.libraries.contains(&Library::Readfile) && self.procinfo(b"readfile")?.is_some()
-        {
+        if self.wants_whole_files()? {
             reader.take_all();
         }
         Ok(reader)
+    }
+
+    /// Library `readfile` is told that a file is one record.
+    fn wants_whole_files(&mut self) -> Result<bool> {
+        Ok(self.code.libraries.contains(&Library::Readfile)
+            && self.procinfo(b"readfile")?.is_some())
     }
 
     /// Library `readdir`: directories are files of their entries.
@@ -275,14 +280,20 @@ impl Vm<'_> {
         let Some(segment) = self.input.segments.pop_front() else {
             return Ok(());
         };
-        let file = segment.file.try_clone().map_err(|error| {
+        if self.wants_whole_files()? {
+            return Err(Fatal::operand(
+                "--resume: with PROCINFO[\"readfile\"] all of a file is one record, which has no end as long as something may be \
+                 added: there is no position to come back to",
+            ));
+        }
+        let source = segment.source().map_err(|error| {
             Fatal::operand(format!(
                 "cannot open an input file once more: {}",
                 system_reason(&error)
             ))
         })?;
         self.record.detach();
-        self.record.reader = Some(RecordReader::new(Box::new(file)));
+        self.record.reader = Some(RecordReader::new(source));
         self.input.is_stdin = false;
         self.input.open = true;
         self.settings.fnr = segment.fnr;
