@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use awk::gettext::Catalogue;
+use awk::locale::Dates;
 use awk::text::Charset;
 use awk::time::{Zone, strftime, strptime, timestamp_from, utc};
 use awk::vm::POSITIONS;
@@ -193,7 +194,13 @@ fn zone(bytes: &[u8]) {
         let back = zone.moment(&civil);
         assert_eq!(back, Some(moment), "{civil:?}");
         let mut out = Vec::new();
-        strftime(b"%c %z %Z %s %G-%V-%u %U %W", &civil, &zone, &mut out);
+        strftime(
+            b"%c %z %Z %s %G-%V-%u %U %W",
+            &civil,
+            &zone,
+            &Dates::default(),
+            &mut out,
+        );
         assert!(!out.is_empty());
     }
     zone.mktime(tz, false);
@@ -206,6 +213,9 @@ fn time_format(bytes: &[u8]) {
     };
     let zone = Zone::from_tz(Some(b"CET-1CEST,M3.5.0,M10.5.0/3"), None);
     let any = f64::from_bits(u64::from_le_bytes(*moment));
+    // Names of more bytes than letters, eras, digits of its own.
+    let name = ["C", "ja_JP.UTF-8", "fa_IR.UTF-8", "de_DE.ISO-8859-1"][usize::from(moment[0]) % 4];
+    let dates = Dates::of_locale(name);
     let whole = timestamp_from(any).unwrap_or(i64::from_le_bytes(*moment) >> 8);
     let civil = utc(whole).or_else(|| zone.local(whole >> 24));
     let is_wide = format
@@ -213,15 +223,16 @@ fn time_format(bytes: &[u8]) {
         .any(|digits| digits.iter().all(u8::is_ascii_digit));
     if let (Some(civil), false) = (civil, is_wide) {
         let mut out = Vec::new();
-        strftime(format, &civil, &zone, &mut out);
+        strftime(format, &civil, &zone, &dates, &mut out);
         assert!(out.len() <= 1100 * format.len().max(1), "{}", out.len());
-        strptime(&out, format, &zone);
+        strptime(&out, format, &zone, &dates);
     }
-    strptime(b"2026-11-20 12:34:56 Fri Nov +0100", format, &zone);
+    strptime(b"2026-11-20 12:34:56 Fri Nov +0100", format, &zone, &dates);
     strptime(
         format,
         b"%Y-%m-%d %H:%M:%S %a %b %z %p %j %U %s %y %C %e %n%t%%",
         &zone,
+        &dates,
     );
 }
 
