@@ -354,7 +354,7 @@ pub enum Op {
     /// of the array on the value stack
     LengthArray,
     /// a variable that may be an array
-    LengthLocal(u32), LengthGlobal(u32),
+    LengthVariable(Held),
     Substr { bounded: bool }, SubstrHeld { held: Held, bounded: bool },
     Index, ToLower, ToUpper,
     Match(Re),

@@ -215,7 +215,7 @@ fn read_globals(
             )))
         };
         match (value_of(heap.cell(slot)?), global.kind) {
-            (Err(NoValue::Array(_)), Kind::Scalar | Kind::Mixed) => {
+            (Err(NoValue::Array(_)), Kind::Scalar) => {
                 return clash("an array", "a scalar");
             }
             (Err(NoValue::Array(table)), _) => arrays[at] = Some(main_array(table)),

@@ -1125,14 +1125,7 @@ impl<'p> Vm<'p> {
                     };
                     self.nums.push(n);
                 }
-                Op::LengthGlobal(n) => {
-                    let n = self.length_global(n)?;
-                    self.nums.push(n);
-                }
-                Op::LengthLocal(n) => {
-                    let n = self.length_local(n)?;
-                    self.nums.push(n);
-                }
+                Op::LengthVariable(held) => self.length_variable(held)?,
                 Op::Substr { bounded } => self.substr(bounded),
                 Op::SubstrHeld { held, bounded } => self.substr_held(held, bounded)?,
                 Op::Index => self.index(),

@@ -220,7 +220,8 @@ impl Walk for UseWalk<'_> {
             };
             if let Ok(node) = self.node(variable, arg.span) {
                 self.uses.entry(node).or_default().handed = true;
-                if at < declared {
+                // What a function does with a parameter may never be reached, and says nothing of a global.
+                if at < declared && matches!(node, Node::Param(..)) {
                     self.flows.push((node, Node::Param(number, at as u32)));
                 }
             }

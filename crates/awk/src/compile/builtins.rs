@@ -237,11 +237,11 @@ impl<'a> Compiler<'a> {
             }
             match place {
                 Place::Local(n) => {
-                    self.emit(Op::LengthLocal(n));
+                    self.emit(Op::LengthVariable(Held::Local(n)));
                     return;
                 }
                 Place::Global(n) if self.program.kind(place, self.inside) == Kind::Unknown => {
-                    self.emit(Op::LengthGlobal(n));
+                    self.emit(Op::LengthVariable(Held::Global(n)));
                     return;
                 }
                 _ => {}

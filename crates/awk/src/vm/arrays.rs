@@ -284,17 +284,6 @@ impl Vm<'_> {
         Ok(array)
     }
 
-    pub(super) fn length_global(&mut self, n: u32) -> Result<f64> {
-        if self.store.global_is_array(n) {
-            let array = self.array(Arr(n))?;
-            return Ok(self.store.heap_of(array)?.table_len(array.table)? as f64);
-        }
-        if matches!(self.globals[n as usize], Value::Uninit) {
-            self.touch_global(n)?;
-        }
-        Ok(self.settings.length_of(&self.globals[n as usize]))
-    }
-
     /// The cell under the key register, made if absent. The key is used up.
     #[inline]
     pub(super) fn entry(&mut self, array: Arr) -> Result<(ArrayRef, Slot)> {
@@ -416,26 +405,5 @@ impl Vm<'_> {
             cell => value_of(cell)?.append_to(format, &mut self.text),
         }
         Ok(())
-    }
-
-    pub(super) fn length_local(&mut self, n: u32) -> Result<f64> {
-        let mut local = &self.vals[self.base + n as usize];
-        // A callee may have made an array of the variable that both were handed.
-        let linked;
-        if let Value::Link(link) = *local {
-            linked = self.linked_array(link)?.map(Value::Array);
-            local = linked.as_ref().unwrap_or(&Value::Uninit);
-        }
-        match local {
-            Value::Array(array) => {
-                let array = *array;
-                Ok(self.store.heap_of(array)?.table_len(array.table)? as f64)
-            }
-            Value::Uninit => {
-                self.touch_local(n)?;
-                Ok(0.0)
-            }
-            v => Ok(self.settings.length_of(v)),
-        }
     }
 }

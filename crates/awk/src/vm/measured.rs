@@ -71,6 +71,26 @@ impl Vm<'_> {
         Ok(())
     }
 
+    /// Of a variable that may be an array.
+    pub(super) fn length_variable(&mut self, held: Held) -> Result<()> {
+        let array = match held {
+            Held::Global(n) if self.store.global_is_array(n) => Some(self.array(Arr(n))?),
+            Held::Local(n) => match self.vals[self.base + n as usize] {
+                Value::Array(array) => Some(array),
+                // A callee may have made an array of the variable that both were handed.
+                Value::Link(link) => self.linked_array(link)?,
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(array) = array else {
+            return self.length_held(held);
+        };
+        let count = self.store.heap_of(array)?.table_len(array.table)?;
+        self.nums.push(count as f64);
+        Ok(())
+    }
+
     /// Of a string, or of the array that the element is.
     fn length_element(&mut self, array: Arr) -> Result<f64> {
         let (array, slot) = self.entry(array)?;

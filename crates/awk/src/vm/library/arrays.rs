@@ -172,7 +172,7 @@ impl Vm<'_> {
             };
             match stored {
                 // A heap would hold it against the program, and refuse it from then on.
-                Stored::Array(_) if matches!(kind, Kind::Scalar | Kind::Mixed) => {
+                Stored::Array(_) if kind == Kind::Scalar => {
                     self.warn_unset(&name, &stored, "a scalar");
                 }
                 Stored::Value(_) if kind == Kind::Array => {
