@@ -78,9 +78,15 @@ fn input(bytes: &[u8]) -> Cell<'_> {
     }
 }
 
-fn make(path: &Path) {
+/// A heap that holds nothing yet, and the table of its variables.
+fn new_heap(path: &Path) -> (Heap, Table) {
     let mut heap = Heap::open(path, Options::writer()).expect("a new heap");
     let globals = heap.root("awk.globals").expect("room");
+    (heap, globals)
+}
+
+fn make(path: &Path) {
+    let (mut heap, globals) = new_heap(path);
     set(&mut heap, globals, b"total", Cell::Num(54.0));
     set(&mut heap, globals, b"ratio", Cell::Num(0.1));
     set(
@@ -280,8 +286,7 @@ fn vars_get_and_dump_tell_what_is_there() {
 fn vars_counts_the_arrays_in_arrays() {
     let place = Place::new();
     let path = place.path("a.heap");
-    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
-    let globals = heap.root("awk.globals").expect("room");
+    let (mut heap, globals) = new_heap(&path);
     let outer = heap.table_new().expect("room");
     set(&mut heap, globals, b"outer", Cell::Table(outer));
     let inner = heap.table_new().expect("room");
@@ -311,8 +316,7 @@ fn vars_counts_the_arrays_in_arrays() {
 fn a_dump_is_made_of_statements() {
     let place = Place::new();
     let path = place.path("a.heap");
-    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
-    let globals = heap.root("awk.globals").expect("room");
+    let (mut heap, globals) = new_heap(&path);
     let outer = heap.table_new().expect("room");
     set(&mut heap, globals, b"outer", Cell::Table(outer));
     let empty = heap.table_new().expect("room");
@@ -636,8 +640,7 @@ fn a_journal_that_is_needed_is_not_discarded() {
 fn a_reader_of_the_output_may_go_away() {
     let place = Place::new();
     let path = place.path("a.heap");
-    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
-    let globals = heap.root("awk.globals").expect("room");
+    let (mut heap, globals) = new_heap(&path);
     let t = heap.table_new().expect("room");
     set(&mut heap, globals, b"a", Cell::Table(t));
     for i in 0..100_000 {
@@ -698,8 +701,7 @@ fn arrays_may_lie_as_deep_in_arrays_as_they_like() {
     const DEPTH: usize = 300;
     let place = Place::new();
     let path = place.path("a.heap");
-    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
-    let globals = heap.root("awk.globals").expect("room");
+    let (mut heap, globals) = new_heap(&path);
     let top = heap.table_new().expect("room");
     set(&mut heap, globals, b"deep", Cell::Table(top));
     let mut innermost = top;
@@ -722,8 +724,7 @@ fn arrays_may_lie_as_deep_in_arrays_as_they_like() {
 fn an_array_that_contains_itself_is_named() {
     let place = Place::new();
     let path = place.path("a.heap");
-    let mut heap = Heap::open(&path, Options::writer()).expect("a new heap");
-    let globals = heap.root("awk.globals").expect("room");
+    let (mut heap, globals) = new_heap(&path);
     let top = heap.table_new().expect("room");
     set(&mut heap, globals, b"a", Cell::Table(top));
     let inner = nest(&mut heap, top);
