@@ -4,11 +4,12 @@
 //! `-F` may take the next word whatever it looks like), so the words are read here by hand, as getopt_long reads them for
 //! gawk: long names may be abbreviated, options without a value may be clustered, an optional value is joined.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use awk::WhenNative;
 use awk::settings::Notation;
 
 pub use help::HELP;
@@ -80,6 +81,7 @@ pub struct Args {
     pub copyright: bool,
     pub version: bool,
     pub help: bool,
+    pub native: WhenNative,
     pub input: Notation,
     pub output: Notation,
     pub json_lines: Option<Vec<u8>>,
@@ -106,7 +108,7 @@ enum Value {
 /// Letter (0: none), name, value.
 type Row = (u8, &'static str, Value);
 
-const OPTIONS: [Row; 43] = {
+const OPTIONS: [Row; 44] = {
     use Value::{No, Optional, Required};
     [
         (b'f', "file", Required),
@@ -151,6 +153,7 @@ const OPTIONS: [Row; 43] = {
         (0, "commit-every", Required),
         (0, "resume", Optional),
         (0, "lock-timeout", Required),
+        (0, "native", Required),
         (0, "dump", Required),
     ]
 };
@@ -327,8 +330,21 @@ impl Args {
             "version" => self.version = true,
             "help" | "usage" => self.help = true,
             "use-lc-numeric" => self.use_lc_numeric = true,
-            // There is nothing to choose: programs are always compiled the same way.
-            "optimize" | "no-optimize" => {}
+            "optimize" => self.native = WhenNative::Hot,
+            "no-optimize" => self.native = WhenNative::Never,
+            "native" => {
+                self.native = match value.as_deref().and_then(OsStr::to_str) {
+                    Some("hot") => WhenNative::Hot,
+                    Some("always") => WhenNative::Always,
+                    Some("never") => WhenNative::Never,
+                    _ => {
+                        return Err(format!(
+                            "option --native: {:?} is not among hot, always, never",
+                            value.unwrap_or_default()
+                        ));
+                    }
+                }
+            }
             "csv" => self.separated(Notation::Csv, value)?,
             "tsv" => self.separated(Notation::Tsv, value)?,
             "json-lines" => {

@@ -15,7 +15,7 @@ use awk::locale::{Dates, Numbers};
 use awk::regex::Syntax;
 use awk::settings::Notation;
 use awk::text::Charset;
-use awk::{Error, Language, Setup};
+use awk::{Error, Language, Setup, WhenNative};
 use awk_syntax::Dialect;
 use awk_syntax::diagnostic::Lints;
 use awk_syntax::names::Library;
@@ -178,6 +178,7 @@ fn run(args: Args) -> Result<i32> {
         } else {
             Durability::Durable
         },
+        native: args.native,
         input: args.input,
         output: args.output,
         json: args.json_lines,
@@ -289,6 +290,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     language.include_path = path;
     language.non_decimal = args.non_decimal;
     language.wish.exact = args.bignum;
+    language.wish.native = args.native != WhenNative::Never && !args.bignum;
     Ok(language)
 }
 

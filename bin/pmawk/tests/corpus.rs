@@ -1,4 +1,4 @@
-//! The language corpus `tests/awk/` on pmawk: volatile, persistent, reopened; and on the reference implementations.
+//! The language corpus `tests/awk/` on pmawk: volatile, as native code, without it, persistent, reopened; and on the reference implementations.
 //!
 //! * `CORPUS=regex/,getline` runs only cases whose names contain one of the substrings.
 //! * `ORACLES=1` also runs gawk, mawk and original-awk and proves that `exceptions.txt` is exact.
@@ -70,6 +70,16 @@ fn run(mode: Mode) {
 #[test]
 fn every_case_holds_on_the_volatile_store() {
     run(Mode::Volatile);
+}
+
+#[test]
+fn every_case_holds_as_native_code() {
+    run(Mode::Native);
+}
+
+#[test]
+fn every_case_holds_without_native_code() {
+    run(Mode::Machine);
 }
 
 #[test]

@@ -61,6 +61,20 @@ impl Test {
         Test(op as u8 | (u8::from(when) << 3))
     }
 
+    /// The comparison, and the outcome on which to jump.
+    pub fn parts(self) -> (CompareOp, bool) {
+        const OPS: [CompareOp; 6] = [
+            CompareOp::Lt,
+            CompareOp::Le,
+            CompareOp::Eq,
+            CompareOp::Ne,
+            CompareOp::Gt,
+            CompareOp::Ge,
+        ];
+        let op = OPS.get(usize::from(self.0 & 7)).copied();
+        (op.unwrap_or(CompareOp::Ge), self.0 & 8 != 0)
+    }
+
     /// Whether to jump; `None` is an unordered pair (NaN), for which only `!=` holds.
     #[inline]
     pub fn passes(self, order: Option<std::cmp::Ordering>) -> bool {
@@ -124,6 +138,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// How many numbers stay on the stack.
+    pub fn leaves(self) -> u8 {
+        u8::from(self.leave != Leave::Nothing)
+    }
+
     /// What is added.
     #[inline]
     pub fn delta(self) -> f64 {
@@ -302,6 +321,8 @@ pub enum Op {
     StepElemField { array: Arr, field: u32, step: Step },
 
     // -- jumps
+    /// the body of a loop, by its number, begins: from here native code may go on
+    Loop(u32),
     Jump(u32),
     JumpNum { when: bool, to: u32 }, JumpVal { when: bool, to: u32 },
     JumpCompareNum { test: Test, to: u32 }, JumpCompareVal { test: Test, to: u32 }, JumpCompareText { test: Test, to: u32 },
@@ -453,6 +474,8 @@ pub struct Code {
     pub functions: Vec<FunctionCode>,
     /// How many range patterns there are.
     pub ranges: u32,
+    /// The instructions of loops by number, from their [`Op::Loop`] to the jump back.
+    pub loops: Vec<std::ops::Range<u32>>,
     /// Marked places by number.
     pub marks: Vec<Mark>,
     /// First instruction of the record loop.

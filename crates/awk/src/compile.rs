@@ -64,6 +64,8 @@ pub struct Wish {
     pub notation: bool,
     /// Its arithmetic is that of [`crate::exact`] (`--bignum`).
     pub exact: bool,
+    /// Loops may be run by native code.
+    pub native: bool,
 }
 
 /// A place in the code that is not known yet.

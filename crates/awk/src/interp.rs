@@ -25,7 +25,7 @@ use crate::streams::Streams;
 use crate::surroundings::{Surroundings, lend_stack};
 use crate::text::Charset;
 use crate::value::Value;
-use crate::vm::{Input, NamedVariable, Phase, Resume, Vm};
+use crate::vm::{Input, NamedVariable, Phase, Resume, Vm, WhenNative};
 use crate::watch::{Profile, Trace};
 
 /// How a program is read.
@@ -188,6 +188,8 @@ pub struct Setup {
     pub durability: Durability,
     /// How fields are written in the input.
     pub input: Notation,
+    /// When loops and functions become native code; unless it is never, `Wish::native` must be set.
+    pub native: WhenNative,
     /// How `print` writes its values; `Wish::notation` must be set for it.
     pub output: Notation,
     /// The array that gets each record, which is JSON.
@@ -226,6 +228,7 @@ impl Setup {
             stdout_is_terminal: false,
             warn: Box::new(|_| {}),
             durability: Durability::Durable,
+            native: WhenNative::default(),
             input: Notation::Plain,
             output: Notation::Plain,
             json: None,
@@ -279,6 +282,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
         input,
     );
     vm.durability = durability;
+    vm.native.when(setup.native);
     vm.define_library_variables()
         .map_err(|fatal| Error::Run(fatal.to_string()))?;
     vm.lint_is_fatal = loaded.language.lint_is_fatal;

@@ -6,6 +6,7 @@
 //! Invariant: between two instructions `vals`, `nums`, `text` and `marks` are as high as the compiler planned; whatever
 //! leaves a rule early (`next`, `exit`) empties them.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use awk_syntax::ast::ArithOp;
@@ -36,6 +37,7 @@ mod json;
 mod kept;
 mod library;
 mod measured;
+mod native;
 mod outer;
 mod output;
 mod resume;
@@ -51,6 +53,8 @@ pub use resume::{POSITIONS, Resume};
 
 pub(crate) use dump::quoted;
 pub(crate) use inspect::View;
+
+pub use native::{Native, WhenNative};
 
 pub use input::{Input, NamedVariable, assignment};
 
@@ -134,6 +138,8 @@ pub struct Vm<'p> {
     function: u32,
     iters: Vec<Keys>,
     ranges: Vec<bool>,
+    /// Code for the processor.
+    pub native: Native,
     /// Global scalars by number.
     pub globals: Vec<Value>,
     /// Arrays, heaps.
@@ -234,6 +240,7 @@ impl<'p> Vm<'p> {
             function: u32::MAX,
             iters: Vec::new(),
             ranges: vec![false; code.ranges as usize],
+            native: Native::new(code),
             globals,
             store,
             record: Record::new(charset),
@@ -355,9 +362,21 @@ impl<'p> Vm<'p> {
 
     /// Runs from the current instruction to the end of the program, or of the call that was made last.
     fn execute(&mut self) -> Result<Flow> {
+        self.execute_where(Everywhere)
+    }
+
+    /// Runs while the current instruction is one of `range`, or a call is running that was made there.
+    fn execute_within(&mut self, range: Range<usize>, depth: usize) -> Result<Flow> {
+        self.execute_where(Within { range, depth })
+    }
+
+    fn execute_where(&mut self, limits: impl Limits) -> Result<Flow> {
         let code = self.code;
         let ops = code.ops.as_slice();
         loop {
+            if !limits.contain(self) {
+                return Ok(Flow::Left);
+            }
             let op = ops[self.ip];
             self.ip += 1;
             match op {
@@ -440,15 +459,7 @@ impl<'p> Vm<'p> {
                 }
                 Op::NumFn(f) => {
                     let n = self.pop_num();
-                    let n = match f {
-                        NumFn::Cos => n.cos(),
-                        NumFn::Exp => n.exp(),
-                        NumFn::Int => n.trunc(),
-                        NumFn::Log | NumFn::Sqrt if n < 0.0 => self.out_of_range(f, n),
-                        NumFn::Log => n.ln(),
-                        NumFn::Sin => n.sin(),
-                        NumFn::Sqrt => n.sqrt(),
-                    };
+                    let n = self.num_function(f, n);
                     self.nums.push(n);
                 }
                 Op::Atan2 => {
@@ -873,6 +884,11 @@ impl<'p> Vm<'p> {
                 }
 
                 // ---- jumps ----
+                Op::Loop(n) => {
+                    if self.native.is_due(n) {
+                        self.run_loop(n)?;
+                    }
+                }
                 Op::Jump(to) => self.ip = to as usize,
                 Op::JumpNum { when, to } => {
                     if (self.pop_num() != 0.0) == when {
@@ -1077,7 +1093,11 @@ impl<'p> Vm<'p> {
                 }
 
                 // ---- functions ----
-                Op::Call { function, args } => self.enter(function, args)?,
+                Op::Call { function, args } => {
+                    if !(self.native.is_called(function) && self.run_function(function, args)?) {
+                        self.enter(function, args)?;
+                    }
+                }
                 Op::Return => {
                     let v = self.pop_val();
                     if matches!(v, Value::Array(_)) {
@@ -1229,6 +1249,19 @@ impl<'p> Vm<'p> {
     }
 
     #[inline]
+    fn num_function(&mut self, f: NumFn, n: f64) -> f64 {
+        match f {
+            NumFn::Cos => n.cos(),
+            NumFn::Exp => n.exp(),
+            NumFn::Int => n.trunc(),
+            NumFn::Log | NumFn::Sqrt if n < 0.0 => self.out_of_range(f, n),
+            NumFn::Log => n.ln(),
+            NumFn::Sin => n.sin(),
+            NumFn::Sqrt => n.sqrt(),
+        }
+    }
+
+    #[inline]
     fn leave(&mut self, step: Step, old: f64) {
         match step.leave {
             Leave::Nothing => {}
@@ -1275,6 +1308,34 @@ impl<'p> Vm<'p> {
         };
         self.text.truncate(left);
         order
+    }
+}
+
+/// How far the machine runs by itself.
+trait Limits {
+    fn contain(&self, vm: &Vm<'_>) -> bool;
+}
+
+/// To the end of the program, or of the call that was made last.
+struct Everywhere;
+
+impl Limits for Everywhere {
+    #[inline(always)]
+    fn contain(&self, _: &Vm<'_>) -> bool {
+        true
+    }
+}
+
+/// See [`Vm::execute_within`].
+struct Within {
+    range: Range<usize>,
+    depth: usize,
+}
+
+impl Limits for Within {
+    #[inline(always)]
+    fn contain(&self, vm: &Vm<'_>) -> bool {
+        vm.frames.len() > self.depth || vm.frames.len() == self.depth && self.range.contains(&vm.ip)
     }
 }
 

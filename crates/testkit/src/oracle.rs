@@ -36,6 +36,10 @@ const FAILURES_DESCRIBED_MAX: usize = 25;
 pub enum Mode {
     /// No heap: variables live in anonymous memory.
     Volatile,
+    /// The same, and every loop and function that can be is native code from its first run.
+    Native,
+    /// The same, and nothing is native code.
+    Machine,
     /// A fresh heap file for every process.
     Persistent,
     /// A heap file that another process has filled with unrelated names and closed. A program that is marked with
@@ -51,6 +55,8 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Mode::Volatile => "volatile",
+            Mode::Native => "native",
+            Mode::Machine => "machine",
             Mode::Persistent => "persistent",
             Mode::Reopened => "reopened",
             Mode::Session => "session",

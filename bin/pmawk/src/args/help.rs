@@ -43,7 +43,8 @@ The language
   -n, --non-decimal-data            0x11 and 011 in input are hexadecimal and octal
   -N, --use-lc-numeric              the locale's decimal point, in data and in output; --posix too
   -S, --sandbox                     no commands, no files but the operands, no libraries
-  -O, --optimize; -s, --no-optimize accepted for gawk's sake
+  --native=WHEN                     loops and functions of numbers run as machine code WHEN: hot (the default), always, never
+  -O, --optimize; -s, --no-optimize the same as --native=hot, --native=never
 
 Looking into a program
   -o[FILE], --pretty-print[=FILE]   write it, laid out, to FILE (awkprof.out; - is standard output), and do not run it

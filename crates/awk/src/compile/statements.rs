@@ -52,17 +52,21 @@ impl<'a> Compiler<'a> {
                 let (again, start, out) = (self.label(), self.label(), self.label());
                 self.emit_jump(Op::Jump, again);
                 self.here(start);
+                let number = self.begin_loop();
                 self.loop_body(span, body, again, out);
                 self.here(again);
                 self.jump(cond, start, true);
+                self.end_loop(number);
                 self.here(out);
             }
             StmtKind::DoWhile { body, cond } => {
                 let (again, start, out) = (self.label(), self.label(), self.label());
                 self.here(start);
+                let number = self.begin_loop();
                 self.loop_body(span, body, again, out);
                 self.here(again);
                 self.jump(cond, start, true);
+                self.end_loop(number);
                 self.here(out);
             }
             StmtKind::For {
@@ -78,6 +82,7 @@ impl<'a> Compiler<'a> {
                 }
                 self.emit_jump(Op::Jump, test);
                 self.here(start);
+                let number = self.begin_loop();
                 self.loop_body(span, body, again, out);
                 self.here(again);
                 if let Some(step) = step {
@@ -88,6 +93,7 @@ impl<'a> Compiler<'a> {
                     Some(cond) => self.jump(cond, start, true),
                     None => self.emit_jump(Op::Jump, start),
                 }
+                self.end_loop(number);
                 self.here(out);
             }
             StmtKind::ForIn {
@@ -106,12 +112,14 @@ impl<'a> Compiler<'a> {
                     self.emit(Op::ForIn(array));
                 }
                 self.here(again);
+                let number = self.begin_loop();
                 self.emit_jump(|to| Op::ForNext { end: to }, out);
                 self.span = *var_span;
                 let target = self.variable(*var);
                 self.store(&target, false);
                 self.loop_body(span, body, again, out);
                 self.emit_jump(Op::Jump, again);
+                self.end_loop(number);
                 self.here(out);
                 self.emit(Op::ForEnd);
             }
@@ -163,6 +171,20 @@ impl<'a> Compiler<'a> {
                 self.here(done);
             }
         }
+    }
+
+    /// The place from which native code may run a loop.
+    fn begin_loop(&mut self) -> usize {
+        let (number, start) = (self.code.loops.len(), self.code.ops.len() as u32);
+        self.code.loops.push(start..start);
+        if self.wish.native {
+            self.emit(Op::Loop(number as u32));
+        }
+        number
+    }
+
+    fn end_loop(&mut self, number: usize) {
+        self.code.loops[number].end = self.code.ops.len() as u32;
     }
 
     /// `span` is the loop's.

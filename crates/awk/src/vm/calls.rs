@@ -49,6 +49,8 @@ pub(super) enum Flow {
     Returned,
     /// A BEGINFILE rule wants the next file.
     NextFile,
+    /// The next instruction is not one that was to be run.
+    Left,
 }
 
 impl Vm<'_> {

@@ -304,7 +304,9 @@ impl Case {
         match mode {
             Mode::Session => self.is_session,
             Mode::Volatile => !self.is_session,
-            Mode::Persistent | Mode::Reopened => !self.is_session && !self.is_volatile_only,
+            Mode::Persistent | Mode::Reopened | Mode::Native | Mode::Machine => {
+                !self.is_session && !self.is_volatile_only
+            }
             Mode::Reference => self.oracles != Oracles::None,
         }
     }

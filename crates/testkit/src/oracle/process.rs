@@ -151,9 +151,7 @@ fn run_program(
 ) -> Result<Captured, String> {
     fs::write(room.join("work/prog.awk"), text).map_err(|error| format!("prog.awk: {error}"))?;
     let mut command = Command::new(program);
-    if matches!(mode, Mode::Persistent | Mode::Reopened) {
-        command.arg(heap_option(room));
-    }
+    command.args(option(mode, room));
     command.args(["-f", "prog.awk"]).args(&case.args);
     run_command(case, command, program, room)
 }
@@ -168,7 +166,7 @@ fn run_script(
     let mut command = Command::new("sh");
     command.arg("-c").arg(script);
     match mode {
-        Mode::Persistent | Mode::Reopened => {
+        Mode::Persistent | Mode::Reopened | Mode::Native | Mode::Machine => {
             let wrapper = room.join("awk");
             write_wrapper(&wrapper, program, mode, room)
                 .map_err(|error| format!("wrapper: {error}"))?;
@@ -182,18 +180,33 @@ fn run_script(
     }
 }
 
+/// The option that makes a run one of the mode.
+fn option(mode: Mode, room: &Path) -> Option<String> {
+    match mode {
+        Mode::Persistent | Mode::Reopened => Some(heap_option(room)),
+        Mode::Native => Some("--native=always".to_string()),
+        Mode::Machine => Some("--native=never".to_string()),
+        Mode::Volatile | Mode::Session | Mode::Reference => None,
+    }
+}
+
 /// Each process of a script has a heap of its own: they may run at once, and a heap has one writer.
 fn write_wrapper(wrapper: &Path, program: &Path, mode: Mode, room: &Path) -> io::Result<()> {
     let seed_path = room.join("seed.awk");
     fs::write(&seed_path, SEED_PROGRAM)?;
-    let (program, seed_path, room) = (program.display(), seed_path.display(), room.display());
+    let (program, seed_path) = (program.display(), seed_path.display());
+    let option = match mode {
+        Mode::Native | Mode::Machine => option(mode, room).unwrap_or_default(),
+        _ => "--persist=\"$heap\"".to_string(),
+    };
+    let room = room.display();
     let mut text = format!("#!/bin/sh\nheap='{room}'/heap.$$\n");
     if mode == Mode::Reopened {
         text.push_str(&format!(
             "'{program}' --persist=\"$heap\" -f '{seed_path}' </dev/null || exit 99\n"
         ));
     }
-    text.push_str(&format!("exec '{program}' --persist=\"$heap\" \"$@\"\n"));
+    text.push_str(&format!("exec '{program}' {option} \"$@\"\n"));
     fs::write(wrapper, text)?;
     fs::set_permissions(wrapper, fs::Permissions::from_mode(0o755))
 }
