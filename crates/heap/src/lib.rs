@@ -22,6 +22,7 @@ mod alloc;
 mod cell;
 mod check;
 pub mod layout;
+mod places;
 mod table;
 mod walk;
 mod zones;
@@ -46,6 +47,7 @@ pub struct Heap {
     hash_seed: u64,
     /// See `long_texts_written`.
     long_texts: u64,
+    places: places::Places,
 }
 
 /// From this length on a text counts as long: see [`Heap::long_texts_written`].
@@ -61,6 +63,7 @@ impl Heap {
             region: Region::volatile()?,
             hash_seed: 0,
             long_texts: 0,
+            places: places::Places::new(),
         };
         heap.format()?;
         Ok(heap)
@@ -88,6 +91,7 @@ impl Heap {
             region,
             hash_seed: 0,
             long_texts: 0,
+            places: places::Places::new(),
         };
         if heap.region.end() == DATA_START {
             heap.format()?;
@@ -252,6 +256,7 @@ impl Heap {
     /// As [`Region::abort`].
     pub fn abort(&mut self) -> Result<()> {
         self.long_texts += 1;
+        self.places.forget_all();
         self.region.abort()
     }
 
@@ -280,6 +285,7 @@ impl Heap {
             && durability == Durability::Durable
             && self.has_undiscarded_zones()?
         {
+            self.places.forget_all();
             self.region.abort()?;
             if self.region.checkpoint()? && self.discard_free_zones()? > 0 {
                 trimmed = self.region.commit(Durability::Durable)?;

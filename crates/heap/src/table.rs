@@ -307,6 +307,9 @@ impl Heap {
     /// When the heap is damaged.
     #[inline]
     pub fn find_int(&self, t: Table, n: i64) -> Result<Option<Slot>> {
+        if let Some(entry) = self.places.get(t.0, n) {
+            return Ok(Some(Slot(entry + VALUE)));
+        }
         match integer_words(n) {
             Some(words) => {
                 let key = Key {
@@ -326,17 +329,31 @@ impl Heap {
     /// When the heap is full or damaged.
     #[inline]
     pub fn entry_int(&mut self, t: Table, n: i64) -> Result<Slot> {
-        match integer_words(n) {
-            Some(words) => {
-                let key = Key {
-                    words,
-                    text: &[],
-                    hash: self.hash_words(words),
-                };
-                self.entry_of(t, key)
-            }
-            None => self.entry(t, n.to_string().as_bytes()),
+        if let Some(entry) = self.places.get(t.0, n) {
+            return Ok(Slot(entry + VALUE));
         }
+        self.entry_int_by_hash(t, n)
+    }
+
+    #[inline(never)]
+    fn entry_int_by_hash(&mut self, t: Table, n: i64) -> Result<Slot> {
+        let Some(words) = integer_words(n) else {
+            return self.entry(t, n.to_string().as_bytes());
+        };
+        let key = Key {
+            words,
+            text: &[],
+            hash: self.hash_words(words),
+        };
+        let slot = self.entry_of(t, key)?;
+        let count: u64 = self.region.get(t.0 + at::COUNT)?;
+        self.places.note(
+            t.0,
+            count.min(self.region.end() / ENTRY_BYTES),
+            n,
+            slot.0 - VALUE,
+        );
+        Ok(slot)
     }
 
     #[inline(never)]
@@ -625,6 +642,7 @@ impl Heap {
     /// # Errors
     /// When the heap is damaged.
     pub fn remove(&mut self, t: Table, key: &[u8]) -> Result<bool> {
+        self.places.forget_key(t.0, key);
         let key = self.key(key);
         let Some(entry) = self.find_entry(t, &key)? else {
             return Ok(false);
@@ -726,6 +744,9 @@ impl Heap {
     }
 
     fn move_entry(&mut self, t: Table, words: KeyWords, from: u64, to: u64) -> Result<()> {
+        let mut buffer = [0; 16];
+        let text = self.key_text(words, &mut buffer)?.to_vec();
+        self.places.forget_key(t.0, &text);
         let hash = self.entry_hash(words)?;
         if let Some((segment, position)) = self.slot_of(t, hash, from)? {
             self.region
@@ -777,6 +798,7 @@ impl Heap {
     /// # Errors
     /// When the heap is damaged.
     pub fn table_clear_outer(&mut self, t: Table) -> Result<Vec<Table>> {
+        self.places.forget_table(t.0);
         let mut blobs = Vec::new();
         let mut nested = Vec::new();
         self.for_each_entry(t, &mut |entry, words| {

@@ -1,0 +1,159 @@
+//! Where the elements with whole numbers for keys lie: a note beside the heap, in memory of the process, so that `a[i]` in a
+//! loop costs a look into an array and not a hash, the digits of the key and two lines that are far away.
+//!
+//! Invariant: a place that is noted is the entry of that key in that table. So whoever moves or removes an entry says so, and
+//! going back to an earlier state of the heap forgets all.
+
+/// Tables with notes at a time; a table has its place among them by its offset.
+const TABLES: usize = 64;
+/// Tables with fewer elements are quick to search anyway.
+const ELEMENTS_MIN: u64 = 8;
+/// Keys are noted up to so many times the number of elements: so notes take at most 16 bytes an element.
+const SPREAD: u64 = 4;
+/// Smallest bound of keys.
+const KEYS_MIN: u64 = 1024;
+/// Entries lie at multiples of this.
+const UNIT: u64 = 16;
+
+#[derive(Default)]
+struct Notes {
+    table: u64,
+    /// By key: the entry's offset / [`UNIT`]; 0 where it is not known.
+    entries: Vec<u32>,
+    /// How often another table would have liked to have this place.
+    wanted: u64,
+}
+
+/// See the top of the file.
+pub(crate) struct Places {
+    tables: Vec<Notes>,
+}
+
+fn home(table: u64) -> usize {
+    (table / crate::layout::TABLE_BYTES) as usize % TABLES
+}
+
+/// The number whose decimal text a key is.
+fn number(text: &[u8]) -> Option<usize> {
+    match text {
+        b"0" => Some(0),
+        [b'1'..=b'9', rest @ ..] if rest.len() < 12 && rest.iter().all(u8::is_ascii_digit) => {
+            let digits = text.iter().map(|d| usize::from(d - b'0'));
+            Some(digits.fold(0, |n, digit| n * 10 + digit))
+        }
+        _ => None,
+    }
+}
+
+impl Places {
+    pub(crate) fn new() -> Places {
+        Places { tables: Vec::new() }
+    }
+
+    /// The entry of key `n`, if it is known.
+    #[inline(always)]
+    pub(crate) fn get(&self, table: u64, n: i64) -> Option<u64> {
+        let notes = self.tables.get(home(table))?;
+        if notes.table != table {
+            return None;
+        }
+        // A negative number is beyond all keys.
+        let entry = *notes.entries.get(n as usize)?;
+        (entry != 0).then_some(u64::from(entry) * UNIT)
+    }
+
+    /// Notes that key `n` of a table with `count` elements has its entry here.
+    pub(crate) fn note(&mut self, table: u64, count: u64, n: i64, entry: u64) {
+        let bound = (count * SPREAD).max(KEYS_MIN);
+        if count < ELEMENTS_MIN || n < 0 || n as u64 >= bound || entry / UNIT > u64::from(u32::MAX)
+        {
+            return;
+        }
+        if self.tables.is_empty() {
+            self.tables.resize_with(TABLES, Notes::default);
+        }
+        let notes = &mut self.tables[home(table)];
+        if notes.table != table {
+            // As often as it had notes: so forgetting them costs next to nothing.
+            notes.wanted += 1;
+            if notes.wanted <= notes.entries.len() as u64 {
+                return;
+            }
+            *notes = Notes {
+                table,
+                ..Notes::default()
+            };
+        }
+        let at = n as usize;
+        if at >= notes.entries.len() {
+            let room = (at + 1).max(notes.entries.len() * 2);
+            notes.entries.resize(room.min(bound as usize), 0);
+        }
+        notes.entries[at] = (entry / UNIT) as u32;
+    }
+
+    /// The element with this key is gone, or elsewhere.
+    pub(crate) fn forget_key(&mut self, table: u64, key: &[u8]) {
+        if let Some(notes) = self.tables.get_mut(home(table))
+            && notes.table == table
+            && let Some(n) = number(key)
+            && let Some(entry) = notes.entries.get_mut(n)
+        {
+            *entry = 0;
+        }
+    }
+
+    /// All elements of the table are gone.
+    pub(crate) fn forget_table(&mut self, table: u64) {
+        if let Some(notes) = self.tables.get_mut(home(table))
+            && notes.table == table
+        {
+            *notes = Notes::default();
+        }
+    }
+
+    pub(crate) fn forget_all(&mut self) {
+        self.tables.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_whole_numbers_are_numbers() {
+        for (text, n) in [("0", Some(0)), ("7", Some(7)), ("1234", Some(1234))] {
+            assert_eq!(number(text.as_bytes()), n);
+        }
+        for text in ["", "-1", "01", "1.0", "+1", "1e3", " 1", "1234567890123"] {
+            assert_eq!(number(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_noted_is_found_until_it_is_forgotten() {
+        let mut places = Places::new();
+        let (a, b) = (4096, 4096 + 64 * TABLES as u64);
+        assert_eq!(places.get(a, 3), None);
+        places.note(a, 100, 3, 160);
+        assert_eq!(places.get(a, 3), Some(160));
+        for n in [-1, 4, 1_000_000] {
+            assert_eq!(places.get(a, n), None);
+        }
+        places.note(a, 100, 1_000_000, 320);
+        assert_eq!(places.get(a, 1_000_000), None, "beyond the bound");
+        // Another table with the same home waits until it has asked often.
+        places.note(b, 100, 3, 480);
+        assert_eq!((places.get(a, 3), places.get(b, 3)), (Some(160), None));
+        for _ in 0..10 {
+            places.note(b, 100, 3, 480);
+        }
+        assert_eq!((places.get(a, 3), places.get(b, 3)), (None, Some(480)));
+        places.forget_key(b, b"3");
+        assert_eq!(places.get(b, 3), None);
+        places.note(b, 100, 5, 640);
+        places.forget_table(b);
+        assert_eq!(places.get(b, 5), None);
+    }
+}
