@@ -10,6 +10,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use memchr::memmem::Finder;
+
 use awk_syntax::ast::{ArithOp, CompareOp};
 use awk_syntax::names::{Builtin, Library, Origin, Special};
 use awk_syntax::span::Span;
@@ -297,6 +299,8 @@ pub enum Op {
     /// the value under the top, which goes
     KeyUnder,
     KeyConst(u32), KeyGlobal(u32), KeyLocal(u32), KeyField(u32),
+    /// `$` of the popped number
+    KeyFieldDyn,
 
     // -- store: value or number from its stack
     StoreGlobal { n: u32, keep: bool }, StoreNumGlobal { n: u32, keep: bool },
@@ -389,6 +393,8 @@ pub enum Op {
     Close, CloseSide, Fflush { named: bool }, System,
     /// leaves the status on the number stack; if `into_value` and above 0, the line on the value stack
     Getline { from: From, into_value: bool },
+    /// the same into a global variable
+    GetlineGlobal { from: From, n: u32 },
 
     // -- output
     PrintRecord, Write(To),
@@ -482,6 +488,8 @@ pub struct Code {
     pub main_start: u32,
     /// First instruction of the END rules.
     pub end_start: u32,
+    /// What every record contains that some rule for records acts on.
+    pub required: Option<Finder<'static>>,
     /// Whether there is any rule that needs input read.
     pub reads_input: bool,
     /// First instruction of the BEGINFILE rules, and of the ENDFILE rules, if there are any.

@@ -8,6 +8,8 @@
 
 use std::rc::Rc;
 
+use memchr::memmem::Finder;
+
 use awk_syntax::ast::*;
 use awk_syntax::names::Special;
 use awk_syntax::{Diagnostics, Kind, Resolved, Span};
@@ -227,6 +229,7 @@ impl<'a> Compiler<'a> {
             }
         }
         self.emit(Op::Halt);
+        self.code.required = self.required();
         self.code.begin_file = self.block(|pattern| matches!(pattern, Pattern::BeginFile));
         self.code.end_file = self.block(|pattern| matches!(pattern, Pattern::EndFile));
         self.code.dialect = program.dialect;
@@ -255,6 +258,25 @@ impl<'a> Compiler<'a> {
                 has_arrays: f.param_kinds.iter().any(|k| *k != Kind::Scalar),
             });
         }
+    }
+
+    /// What every record contains that the one rule for records acts on.
+    fn required(&self) -> Option<Finder<'static>> {
+        let is_for_records = |rule: &&Rule| {
+            !matches!(
+                rule.pattern,
+                Pattern::Begin | Pattern::End | Pattern::BeginFile | Pattern::EndFile
+            )
+        };
+        let mut rules = self.program.rules.iter().filter(is_for_records);
+        let (Some(rule), None) = (rules.next(), rules.next()) else {
+            return None;
+        };
+        let Pattern::Expr(pattern) = &rule.pattern else {
+            return None;
+        };
+        let regex = Regex::compile(facts::matched_by(pattern)?, self.options).ok()?;
+        Some(Finder::new(&regex.required()?).into_owned())
     }
 
     /// The rules with a pattern as code that the machine calls; its first instruction.

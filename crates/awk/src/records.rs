@@ -169,6 +169,27 @@ impl RecordReader {
         }
     }
 
+    /// Passes over records that end with `byte`, lie in the buffer and lack what `finder` looks for, but not over the last
+    /// one there; gives their number.
+    pub fn pass_over(&mut self, byte: u8, finder: &Finder<'_>) -> u64 {
+        if self.own_separator.is_some() {
+            return 0;
+        }
+        let ahead = &self.buf[self.start..self.end];
+        let before = |at: usize| memchr::memrchr(byte, &ahead[..at]).map_or(0, |end| end + 1);
+        let to = match finder.find(ahead) {
+            Some(hit) => before(hit),
+            None => memchr::memrchr(byte, ahead).map_or(0, before),
+        };
+        if to == 0 {
+            return 0;
+        }
+        let passed = memchr::memchr_iter(byte, &ahead[..to]).count() as u64;
+        self.start += to;
+        self.at_origin = false;
+        passed
+    }
+
     /// The bytes that the last record and terminator are ranges of.
     #[inline]
     pub fn buffer(&self) -> &[u8] {

@@ -19,6 +19,7 @@ mod classes;
 mod greedy;
 mod groups;
 mod parse;
+mod required;
 mod steps;
 mod ways;
 
@@ -411,6 +412,17 @@ impl Regex {
             Plan::Literal(finder) => Some(finder.needle()),
             _ => None,
         }
+    }
+
+    /// A string that is part of every match, if one can be told.
+    pub fn required(&self) -> Option<Vec<u8>> {
+        let literal = match &self.plan {
+            Plan::Literal(finder) => finder.needle().to_vec(),
+            Plan::Prefix(s) | Plan::Suffix(s) | Plan::Whole(s) => s.clone(),
+            Plan::Run(_) => return None,
+            Plan::Automaton(a) => required::literal(a.hir())?,
+        };
+        (!literal.is_empty() && !self.options.ignore_case).then_some(literal)
     }
 
     /// [`Regex::find_at`] for a text of which more may come: says whether what was found is certain. A match of the

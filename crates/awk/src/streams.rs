@@ -14,6 +14,7 @@ use crate::records::RecordReader;
 mod close;
 mod coprocess;
 mod error;
+mod inputs;
 mod names;
 mod network;
 mod open;
@@ -30,6 +31,7 @@ pub use processes::status_value;
 pub use source::{Patience, may_retry, wants_limit};
 
 use coprocess::Coprocess;
+use inputs::Inputs;
 use network::Attempts;
 use out::{BUFFER_BYTES, Sink};
 use source::{InputFile, Stdin, Waiting};
@@ -122,8 +124,8 @@ pub struct Streams {
     recent: Option<(OutKind, Vec<u8>, Slot)>,
     /// Coprocesses by command; what is written to one is an output.
     coprocesses: HashMap<Vec<u8>, Coprocess>,
-    input_files: HashMap<Vec<u8>, Input>,
-    input_commands: HashMap<Vec<u8>, Input>,
+    input_files: Inputs,
+    input_commands: Inputs,
     stdin: RecordReader,
     /// Names by which standard input has been opened, and when.
     stdin_names: HashMap<Vec<u8>, u64>,
@@ -164,8 +166,8 @@ impl Streams {
             pipes: HashMap::new(),
             recent: None,
             coprocesses: HashMap::new(),
-            input_files: HashMap::new(),
-            input_commands: HashMap::new(),
+            input_files: Inputs::default(),
+            input_commands: Inputs::default(),
             stdin: RecordReader::new(Box::new(stdin)),
             stdin_names: HashMap::new(),
             opened: 0,
@@ -246,7 +248,7 @@ impl Streams {
     pub fn is_running(&self, command: &[u8]) -> bool {
         matches!(&self.recent, Some((OutKind::Pipe, name, _)) if name == command)
             || self.pipes.contains_key(command)
-            || self.input_commands.contains_key(command)
+            || self.input_commands.is_open(command)
             || self.coprocesses.contains_key(command)
     }
 

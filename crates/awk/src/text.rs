@@ -6,6 +6,8 @@
 
 mod measure;
 
+use memchr::memmem::Finder;
+
 use std::ops::Range;
 
 pub use measure::Measure;
@@ -138,6 +140,32 @@ fn substr_bounds(m: f64, n: Option<f64>) -> (usize, usize) {
     // `max` picks 1 for NaN; `as` saturates, so that a huge start lies past the end like any other.
     let skip = m.max(1.0) as usize - 1;
     (skip, n.map_or(usize::MAX, |n| n as usize))
+}
+
+/// Looks for texts in texts: programs look for the same one again and again, and to make a finder costs more than to use it.
+#[derive(Default)]
+pub struct Sought {
+    last: Vec<u8>,
+    finder: Option<Finder<'static>>,
+}
+
+impl Sought {
+    /// As [`find`].
+    pub fn find(&mut self, cs: Charset, s: &[u8], t: &[u8]) -> usize {
+        if t.len() < 2 || !t.is_ascii() {
+            return find(cs, s, t);
+        }
+        if self.last != t {
+            self.last.clear();
+            self.last.extend_from_slice(t);
+            self.finder = None;
+            return find(cs, s, t);
+        }
+        let finder = self
+            .finder
+            .get_or_insert_with(|| Finder::new(t).into_owned());
+        finder.find(s).map_or(0, |at| byte_to_char(cs, s, at) + 1)
+    }
 }
 
 /// AWK's `index(s, t)`: the 1-based character position of the first `t` in `s`, or 0. An empty `t` is found at once, at 1.

@@ -207,6 +207,22 @@ impl Value {
         }
     }
 
+    /// As `*self = Value::input(bytes)`, with the memory of a long string that nobody shares.
+    #[inline]
+    pub fn set_input(&mut self, bytes: &[u8]) {
+        if bytes.len() > SMALL_MAX
+            && let Value::Long(long, maybe) = self
+            && let Some(long) = Rc::get_mut(long)
+        {
+            long.bytes.clear();
+            long.bytes.extend_from_slice(bytes);
+            long.measure.forget();
+            *maybe = true;
+            return;
+        }
+        *self = Value::input(bytes);
+    }
+
     /// Appends `more` to a string value in place; true if that could be done without making the string anew.
     pub fn grow(&mut self, more: &[u8]) -> bool {
         match self {

@@ -56,6 +56,7 @@ pub(crate) use inspect::View;
 
 pub use native::{Native, WhenNative};
 
+use input::Into;
 pub use input::{Input, NamedVariable, assignment};
 
 /// Deepest nesting of AWK function calls; beyond it a program is taken to recurse without end.
@@ -169,6 +170,7 @@ pub struct Vm<'p> {
     /// Records between two commits; 0: there is one at the end.
     pub commit_every: u64,
     since_commit: u64,
+    skip: input::Skip,
     /// Who is told of marked places.
     pub watch: Option<Box<dyn Watch>>,
     /// Whether commits wait for the medium.
@@ -183,6 +185,8 @@ pub struct Vm<'p> {
     regex_recent: Option<(Vec<u8>, Rc<Regex>)>,
     /// See [`Op::NoteTarget`].
     target_is_regex: bool,
+    /// What `index` looks for.
+    sought: text::Sought,
     formats: kept::Kept<Format>,
     zone: Option<(Option<Vec<u8>>, Zone)>,
     translations: timing::Translations,
@@ -256,6 +260,7 @@ impl<'p> Vm<'p> {
             resume: None,
             commit_every: 0,
             since_commit: 0,
+            skip: Default::default(),
             watch: None,
             durability: Durability::Durable,
             lint_is_fatal: false,
@@ -264,6 +269,7 @@ impl<'p> Vm<'p> {
             regexes: Default::default(),
             regex_recent: None,
             target_is_regex: false,
+            sought: Default::default(),
             formats: Default::default(),
             zone: None,
             translations: Default::default(),
@@ -683,9 +689,10 @@ impl<'p> Vm<'p> {
                         v.append_to(&self.settings.convfmt, &mut self.text);
                     }
                 },
-                Op::KeyField(n) => {
-                    self.key = Key::Text(self.text.len());
-                    self.append_field(n as usize, false);
+                Op::KeyField(n) => self.set_key_field(n as usize),
+                Op::KeyFieldDyn => {
+                    let at = self.pop_field()?;
+                    self.set_key_field(at);
                 }
 
                 // ---- stores ----
@@ -1174,7 +1181,15 @@ impl<'p> Vm<'p> {
                 Op::CloseSide => self.close_side()?,
                 Op::Fflush { named } => self.fflush(named)?,
                 Op::System => self.system()?,
-                Op::Getline { from, into_value } => self.getline(from, into_value)?,
+                Op::Getline { from, into_value } => {
+                    let into = if into_value {
+                        Into::Value
+                    } else {
+                        Into::Record
+                    };
+                    self.getline(from, into)?;
+                }
+                Op::GetlineGlobal { from, n } => self.getline(from, Into::Global(n))?,
 
                 // ---- output ----
                 Op::PrintRecord => {

@@ -38,6 +38,10 @@ impl<'a> Compiler<'a> {
             self.emit(getline);
             return;
         };
+        if let Target::Global(n) = self.target(target) {
+            self.emit(Op::GetlineGlobal { from, n });
+            return;
+        }
         let (none, done) = (self.label(), self.label());
         match &target.kind {
             ExprKind::Index { array, subs } => {

@@ -191,3 +191,25 @@ pub(super) fn is_quiet(e: &Expr) -> bool {
         | ExprKind::Getline { .. } => false,
     }
 }
+
+/// The regular expression that `$0` matches whenever `e` is true, if there is one.
+pub(super) fn matched_by(e: &Expr) -> Option<&[u8]> {
+    match &e.ungrouped().kind {
+        ExprKind::Regex(text) => Some(text),
+        ExprKind::Match {
+            negated: false,
+            left,
+            right,
+        } => {
+            let is_whole =
+                matches!(&left.ungrouped().kind, ExprKind::Field(n) if const_field(n) == Some(0));
+            match &right.ungrouped().kind {
+                ExprKind::Regex(text) if is_whole => Some(text),
+                _ => None,
+            }
+        }
+        // What comes before the last is always computed.
+        ExprKind::And(operands) => operands.first().and_then(matched_by),
+        _ => None,
+    }
+}

@@ -114,6 +114,10 @@ impl<'a> Compiler<'a> {
                 ExprKind::Field(number) if const_field(number).is_some() => {
                     self.emit(Op::KeyField(const_field(number).unwrap_or(0)));
                 }
+                ExprKind::Field(number) => {
+                    self.num(number);
+                    self.emit(Op::KeyFieldDyn);
+                }
                 _ if self.is_num(sub) => {
                     self.num(sub);
                     self.emit(Op::KeyNum);

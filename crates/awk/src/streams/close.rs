@@ -157,7 +157,7 @@ impl Streams {
         let mut names: Vec<(u64, Vec<u8>)> = Vec::new();
         let outputs = self.files.iter().chain(&self.pipes);
         names.extend(outputs.map(|(name, named)| (named.opened, name.clone())));
-        let inputs = self.input_files.iter().chain(&self.input_commands);
+        let inputs = self.input_files.iter().chain(self.input_commands.iter());
         names.extend(inputs.map(|(name, input)| (input.opened, name.clone())));
         let processes = self.coprocesses.iter();
         names.extend(processes.map(|(name, process)| (process.opened, name.clone())));

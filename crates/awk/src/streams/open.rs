@@ -163,7 +163,7 @@ impl Streams {
                 }
             }
         }
-        Ok(&mut self.input_files.get_mut(name).expect("just opened").reader)
+        Ok(&mut self.input_files.get(name).expect("just opened").reader)
     }
 
     /// Keeps a reader as the open file of that name.
@@ -183,14 +183,13 @@ impl Streams {
             child: None,
             opened: self.next_opening(),
         };
-        let entry = self.input_files.entry(name.to_vec());
-        &mut entry.insert_entry(input).into_mut().reader
+        &mut self.input_files.insert(name, input).reader
     }
 
     /// The file of that name was read to its end: its descriptor and buffer are given back, its name stays until it is
     /// closed.
     pub fn end_file(&mut self, name: &[u8]) {
-        if let Some(input) = self.input_files.get_mut(name) {
+        if let Some(input) = self.input_files.get(name) {
             input.reader.release();
             input.file = None;
         }
@@ -198,7 +197,7 @@ impl Streams {
 
     /// The same for the output of a command, whose status waits for `close`.
     pub fn end_command(&mut self, command: &[u8]) {
-        if let Some(input) = self.input_commands.get_mut(command) {
+        if let Some(input) = self.input_commands.get(command) {
             input.reader.release();
         }
     }
@@ -241,7 +240,7 @@ impl Streams {
     /// # Errors
     /// It cannot be started.
     pub fn input_command(&mut self, command: &[u8]) -> Result<&mut RecordReader, StreamError> {
-        if !self.input_commands.contains_key(command) {
+        if self.input_commands.get(command).is_none() {
             let mut child = self.start_reading_from(command)?;
             let reader = match child.stdout.take() {
                 Some(stdout) => self.reader(stdout),
@@ -253,11 +252,11 @@ impl Streams {
                 child: Some(child),
                 opened: self.next_opening(),
             };
-            self.input_commands.insert(command.to_vec(), input);
+            self.input_commands.insert(command, input);
         }
         Ok(&mut self
             .input_commands
-            .get_mut(command)
+            .get(command)
             .expect("just started")
             .reader)
     }
@@ -302,7 +301,7 @@ impl Streams {
                 left -= 1;
             }
         }
-        for input in self.input_files.values() {
+        for input in self.input_files.iter().map(|(_, input)| input) {
             if left > 0 && input.file.as_ref().is_some_and(InputFile::park) {
                 left -= 1;
             }

@@ -33,6 +33,12 @@ impl Vm<'_> {
         }
     }
 
+    #[inline]
+    pub(super) fn set_key_field(&mut self, n: usize) {
+        self.key = Key::Text(self.text.len());
+        self.append_field(n, false);
+    }
+
     /// The array of an operand; a local that holds nothing becomes one.
     #[inline]
     pub(super) fn array(&mut self, array: Arr) -> Result<ArrayRef> {

@@ -4,8 +4,11 @@
 
 mod getline;
 mod operands;
+mod skip;
 
+pub(super) use getline::Into;
 pub use operands::assignment;
+pub(super) use skip::Skip;
 
 use awk_syntax::names::Special;
 
@@ -186,6 +189,7 @@ impl Vm<'_> {
     #[inline]
     pub(super) fn next_record(&mut self) -> Result<bool> {
         self.commit_if_due()?;
+        self.pass_over();
         let read = match self.read_main()? {
             Read::Failed(error) => self.read_past(error)?,
             read => read,

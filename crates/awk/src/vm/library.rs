@@ -65,16 +65,9 @@ impl Vm<'_> {
         self.mirror.push_back(line);
     }
 
-    pub(super) fn read_mirror(&mut self, into_value: bool) -> Result<f64> {
-        let Some(line) = self.mirror.pop_front() else {
-            return Ok(0.0);
-        };
-        if into_value {
-            self.vals.push(Value::input(&line));
-        } else {
-            self.record.set_text(&line, &self.settings)?;
-        }
-        Ok(1.0)
+    /// The next of those lines.
+    pub(super) fn mirrored(&mut self) -> Option<Vec<u8>> {
+        self.mirror.pop_front()
     }
 
     /// Library `revoutput`: files that are opened while REVOUT is true get every line reversed.

@@ -104,7 +104,8 @@ impl Vm<'_> {
             text::to_lower(charset, &self.text[part..], &mut wanted);
             text::find(charset, &small, &wanted)
         } else {
-            text::find(charset, &self.text[whole..part], &self.text[part..])
+            let (hay, wanted) = self.text[whole..].split_at(part - whole);
+            self.sought.find(charset, hay, wanted)
         };
         self.text.truncate(whole);
         self.nums.push(at as f64);

@@ -8,31 +8,51 @@ use super::Read;
 use super::operands::folder_reader;
 use crate::code::From;
 use crate::error::{Fatal, Step as Result};
+use crate::record::Record;
 use crate::records::RecordReader;
-use crate::streams::{Manner, StreamError, is_stdin, may_retry, wants_limit};
+use crate::streams::{Manner, StreamError, Streams, is_stdin, may_retry, wants_limit};
 use crate::value::Value;
 use crate::vm::{Phase, Vm};
 
+/// Where a line goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::vm) enum Into {
+    /// `$0`
+    Record,
+    /// The value stack.
+    Value,
+    /// A global variable.
+    Global(u32),
+}
+
 impl Vm<'_> {
+    /// A global is about to be assigned text: it must not be an array.
+    fn settle_scalar(&self, n: u32) -> Result<()> {
+        if matches!(self.globals[n as usize], Value::Uninit) && self.store.global_is_array(n) {
+            return Err(self.global_array_as_scalar(n));
+        }
+        Ok(())
+    }
+
     /// What `getline` gives after a failed read of `name`: -2 if the program wants to try again, else -1.
     fn failed_getline(&mut self, name: &[u8], error: &std::io::Error) -> Result<f64> {
         let again = may_retry(error) && self.procinfo_about(name, b"RETRY")?.is_some();
         Ok(if again { -2.0 } else { -1.0 })
     }
 
-    pub(in crate::vm) fn getline(&mut self, from: From, into_value: bool) -> Result<()> {
+    pub(in crate::vm) fn getline(&mut self, from: From, into: Into) -> Result<()> {
         if from != From::Main {
             self.refuse_in_sandbox("redirection of input")?;
         }
         let status = match from {
-            From::Main => self.getline_main(into_value)?,
+            From::Main => self.getline_main(into)?,
             From::File | From::Command | From::Coprocess => {
                 let mark = self.pop_mark();
                 let mut name = std::mem::take(&mut self.scratch);
                 name.clear();
                 name.extend_from_slice(&self.text[mark..]);
                 self.text.truncate(mark);
-                let status = self.getline_other(from, &name, into_value);
+                let status = self.getline_other(from, &name, into);
                 self.scratch = name;
                 status?
             }
@@ -41,12 +61,12 @@ impl Vm<'_> {
         Ok(())
     }
 
-    fn getline_main(&mut self, into_value: bool) -> Result<f64> {
+    fn getline_main(&mut self, into: Into) -> Result<f64> {
         // A rule that reads on is in the middle of something; a loop in BEGIN reads all there is.
         if self.phase == Phase::Begin {
             self.commit_if_due()?;
         }
-        if into_value {
+        if into != Into::Record {
             // `$0` stays: it must not live in the buffer that is about to be read on.
             self.record.detach();
         }
@@ -55,12 +75,19 @@ impl Vm<'_> {
             Read::End => return Ok(0.0),
             Read::Failed(error) => return self.main_getline_failed(error),
         };
-        if !into_value {
+        if into == Into::Record {
             self.take_record(range)?;
             return Ok(1.0);
         }
+        if let Into::Global(n) = into {
+            self.settle_scalar(n)?;
+        }
         if let Some(reader) = &self.record.reader {
-            self.vals.push(Value::input(&reader.buffer()[range]));
+            let line = &reader.buffer()[range];
+            match into {
+                Into::Global(n) => self.globals[n as usize].set_input(line),
+                Into::Value | Into::Record => self.vals.push(Value::input(line)),
+            }
         }
         if self.code.uses(Special::RT) {
             self.note_terminator()?;
@@ -83,7 +110,7 @@ impl Vm<'_> {
         Ok(value)
     }
 
-    fn getline_other(&mut self, from: From, name: &[u8], into_value: bool) -> Result<f64> {
+    fn getline_other(&mut self, from: From, name: &[u8], into: Into) -> Result<f64> {
         if name.is_empty() {
             let sign = match from {
                 From::Main | From::File => "<",
@@ -95,7 +122,8 @@ impl Vm<'_> {
             )));
         }
         if from == From::Coprocess && self.is_mirror(name) {
-            return self.read_mirror(into_value);
+            let line = self.mirrored().map(|line| Value::input(&line));
+            return self.take_line(line, None, into);
         }
         let separator = Rc::clone(&self.settings.separator);
         let lent = self.input.is_stdin && is_stdin(name) && from == From::File;
@@ -110,7 +138,8 @@ impl Vm<'_> {
         let keeps_terminator = self.code.uses(Special::RT);
         let reads_folders = self.reads_folders();
         loop {
-            let reader = self.other_reader(from, lent, name, manner);
+            let (streams, record) = (&mut self.streams, &mut self.record);
+            let reader = other_reader(streams, record, from, lent, name, manner);
             let reader = match reader {
                 Ok(reader) => reader,
                 Err(StreamError::IsDirectory { .. }) if reads_folders => {
@@ -132,6 +161,18 @@ impl Vm<'_> {
                 }
             };
             match reader.next(&separator) {
+                // Nothing else is asked of most lines.
+                Ok(Some(range)) if !keeps_terminator && matches!(into, Into::Global(_)) => {
+                    let Into::Global(n) = into else { continue };
+                    if matches!(self.globals[n as usize], Value::Uninit)
+                        && self.store.global_is_array(n)
+                    {
+                        return Err(self.global_array_as_scalar(n));
+                    }
+                    self.globals[n as usize].set_input(&reader.buffer()[range]);
+                    self.note_failures()?;
+                    return Ok(1.0);
+                }
                 Ok(range) => {
                     let line = range.map(|range| Value::input(&reader.buffer()[range]));
                     let ended_by =
@@ -142,13 +183,20 @@ impl Vm<'_> {
                         _ => {}
                     }
                     self.note_failures()?;
-                    return self.take_line(line, ended_by, into_value);
+                    return self.take_line(line, ended_by, into);
                 }
                 Err(error) if wants_limit(&error) => self.tell_limit(name)?,
                 Err(source) => {
                     let value = self.failed_getline(name, &source)?;
                     if value == -1.0
-                        && let Ok(reader) = self.other_reader(from, lent, name, manner)
+                        && let Ok(reader) = other_reader(
+                            &mut self.streams,
+                            &mut self.record,
+                            from,
+                            lent,
+                            name,
+                            manner,
+                        )
                     {
                         reader.give_up();
                     }
@@ -160,30 +208,12 @@ impl Vm<'_> {
         }
     }
 
-    /// What `getline` reads from; `lent` if it is standard input while that is the main input.
-    fn other_reader(
-        &mut self,
-        from: From,
-        lent: bool,
-        name: &[u8],
-        manner: Manner,
-    ) -> std::result::Result<&mut RecordReader, StreamError> {
-        match from {
-            From::File => match &mut self.record.reader {
-                Some(reader) if lent => Ok(reader),
-                _ => self.streams.input_file(name),
-            },
-            From::Main | From::Command => self.streams.input_command(name),
-            From::Coprocess => self.streams.input_coprocess(name, manner),
-        }
-    }
-
     /// What `getline` has read from elsewhere than the main input becomes `$0` or a value.
     fn take_line(
         &mut self,
         line: Option<Value>,
         ended_by: Option<Value>,
-        into_value: bool,
+        into: Into,
     ) -> Result<f64> {
         let Some(line) = line else {
             return Ok(0.0);
@@ -192,12 +222,36 @@ impl Vm<'_> {
             self.settings.set(Special::RT, text)?;
         }
         // NR stays, also for commands: gawk, mawk and the one true awk agree, against POSIX's table.
-        if into_value {
-            self.vals.push(line);
-        } else {
-            self.record
-                .set_text(line.as_bytes().unwrap_or_default(), &self.settings)?;
+        match into {
+            Into::Value => self.vals.push(line),
+            Into::Global(n) => {
+                self.settle_scalar(n)?;
+                self.globals[n as usize] = line;
+            }
+            Into::Record => {
+                let line = line.as_bytes().unwrap_or_default();
+                self.record.set_text(line, &self.settings)?;
+            }
         }
         Ok(1.0)
+    }
+}
+
+/// What `getline` reads from; `lent` if it is standard input while that is the main input.
+fn other_reader<'a>(
+    streams: &'a mut Streams,
+    record: &'a mut Record,
+    from: From,
+    lent: bool,
+    name: &[u8],
+    manner: Manner,
+) -> std::result::Result<&'a mut RecordReader, StreamError> {
+    match from {
+        From::File => match &mut record.reader {
+            Some(reader) if lent => Ok(reader),
+            _ => streams.input_file(name),
+        },
+        From::Main | From::Command => streams.input_command(name),
+        From::Coprocess => streams.input_coprocess(name, manner),
     }
 }

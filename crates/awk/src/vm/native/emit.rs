@@ -788,6 +788,15 @@ impl Emitter<'_, '_> {
                 let n = self.ask(support::special_num as *const () as usize, &[n]);
                 self.nums.push(n);
             }
+            Op::ValSpecial(special) => {
+                let n = self.int(special as u32);
+                let num = self.ask(support::special_value as *const () as usize, &[n]);
+                let found = self.get(types::I8, offset_of!(Context<'_, '_>, found) as i32);
+                let fits = i64::from(support::NUMBER);
+                let fits = self.b.ins().icmp_imm_u(IntCC::Equal, found, fits);
+                self.leave_unless(fits, at);
+                self.vals.push(Pair { num, set: None });
+            }
             Op::NumField(n) => {
                 let n = self.int(n);
                 let n = self.ask(support::field_num as *const () as usize, &[n]);
@@ -899,6 +908,16 @@ impl Emitter<'_, '_> {
             Op::KeyNum => {
                 let n = self.pop();
                 self.key_pair(Pair { num: n, set: None });
+            }
+            Op::KeyFieldDyn => {
+                let n = self.pop();
+                let kind = self.b.ins().iconst(types::I64, support::KEY_FIELD);
+                self.key = Some((n, kind));
+            }
+            Op::KeyField(n) => {
+                let n = self.b.ins().f64const(f64::from(n));
+                let kind = self.b.ins().iconst(types::I64, support::KEY_FIELD);
+                self.key = Some((n, kind));
             }
             Op::KeyVal => {
                 let pair = self.pop_pair();

@@ -11,12 +11,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use awk_syntax::names::Special;
+
 use crate::code::{Arr, Code, Op};
 use crate::value::Value;
 
 /// Most variables and most held operands; beyond, the code stays with the machine.
-pub(super) const VARIABLES_MAX: usize = 64;
-pub(super) const HELD_MAX: u8 = 24;
+pub(super) const VARIABLES_MAX: usize = 32;
+pub(super) const HELD_MAX: u8 = 16;
 
 /// What is compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,6 +140,14 @@ fn element(op: Op) -> Option<Arr> {
     }
 }
 
+/// Whether a special variable is a number unless a program takes pains.
+fn is_number(s: Special) -> bool {
+    matches!(
+        s,
+        Special::NF | Special::NR | Special::FNR | Special::RSTART | Special::RLENGTH
+    )
+}
+
 impl Plan {
     /// A plan for `unit`; none if native code would not pay, or cannot be.
     ///
@@ -247,7 +257,7 @@ impl Plan {
         }
         for at in self.start..self.end {
             let text = match code.ops[at as usize] {
-                Op::GrowGlobal(n) => Variable::Global(n),
+                Op::GrowGlobal(n) | Op::GetlineGlobal { n, .. } => Variable::Global(n),
                 Op::GrowLocal(n) => Variable::Local(n),
                 _ => continue,
             };
@@ -403,10 +413,13 @@ impl Plan {
             Op::ValGlobal(n) => variable(Variable::Global(n), native((0, 0), (0, 1))),
             Op::ValLocal(n) => variable(Variable::Local(n), native((0, 0), (0, 1))),
             Op::ValNum => native((1, 0), (0, 1)),
+            Op::ValSpecial(s) if in_loop && is_number(s) => native((0, 0), (0, 1)),
             // The machine may have to do it again: what it takes from a stack would be gone.
             Op::ValElem(array) if in_loop && array != Arr::TOP => native((0, 0), (0, 1)),
             Op::NumElem(_) => native((0, 1), (0, 0)),
             Op::KeyNum => key(native((1, 0), (0, 0))),
+            Op::KeyFieldDyn => key(native((1, 0), (0, 0))),
+            Op::KeyField(_) => key(native((0, 0), (0, 0))),
             Op::KeyVal => key(if_held(1, native((0, 0), (1, 0)))),
             Op::KeyPeek => key(if_held(1, native((0, 0), (0, 0)))),
             Op::KeyUnder => key(if_held(2, native((0, 0), (2, 1)))),

@@ -12,17 +12,19 @@ use crate::code::{Arr, NumFn};
 use crate::error::Fatal;
 use crate::store::value_of;
 use crate::value::Value;
-use crate::vm::{Key, Vm, arith};
+use crate::vm::{Key, Vm, arith, field_number};
 
 /// Native code returns the number of the instruction where the machine goes on, or
 pub(super) const FAILED: i64 = -1;
 /// this, less the number, if the machine's state is up to date already.
 pub(super) const SETTLED: i64 = -2;
 
-/// A key that is a number, an empty one, or the machine's key register.
+/// A key that is a number, an empty one, the machine's key register, or
 pub(super) const KEY_EMPTY: i64 = 0;
 pub(super) const KEY_NUMBER: i64 = 1;
 pub(super) const KEY_REGISTER: i64 = 2;
+/// The text of the field with the number.
+pub(super) const KEY_FIELD: i64 = 3;
 
 /// What [`element_value`] found.
 pub(super) const UNASSIGNED: u8 = 0;
@@ -84,6 +86,13 @@ impl Context<'_, '_> {
         match kind {
             KEY_NUMBER => self.vm.set_key_num(key),
             KEY_EMPTY => self.vm.key = Key::Text(self.vm.text.len()),
+            KEY_FIELD => match field_number(key) {
+                Ok(n) => self.vm.set_key_field(n),
+                Err(fatal) => {
+                    self.vm.key = Key::Text(self.vm.text.len());
+                    self.fail(fatal);
+                }
+            },
             _ => {}
         }
     }
@@ -329,7 +338,7 @@ pub(super) extern "C" fn field_num(c: &mut Context<'_, '_>, n: u32) -> f64 {
 }
 
 pub(super) extern "C" fn field_num_dynamic(c: &mut Context<'_, '_>, n: f64) -> f64 {
-    let result = crate::vm::field_number(n).map(|n| c.vm.field_num(n));
+    let result = field_number(n).map(|n| c.vm.field_num(n));
     c.done(result)
 }
 
@@ -338,6 +347,16 @@ pub(super) extern "C" fn special_num(c: &mut Context<'_, '_>, special: u32) -> f
         Some(special) => c.vm.special_num(*special),
         None => 0.0,
     }
+}
+
+pub(super) extern "C" fn special_value(c: &mut Context<'_, '_>, special: u32) -> f64 {
+    let value = Special::ALL.get(special as usize).map(|s| c.vm.special(*s));
+    let Some(Value::Num(n)) = value else {
+        c.found = OTHER;
+        return 0.0;
+    };
+    c.found = NUMBER;
+    n
 }
 
 pub(super) extern "C" fn random(c: &mut Context<'_, '_>) -> f64 {
