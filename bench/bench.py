@@ -15,10 +15,10 @@ import sys
 
 sys.dont_write_bytecode = True  # what is made lies in .x/
 
-from figures import awk, awk_core, commit, query  # noqa: E402
+from figures import awk, awk_core, commit, days, query  # noqa: E402
 from figures.harness import FOLDER, RECORD, ROOT, Report, compiled, machine  # noqa: E402
 
-PARTS = {"awk-core": awk_core.run, "query": query.run, "commit": commit.run, "awk": awk.run}
+PARTS = {"awk-core": awk_core.run, "query": query.run, "commit": commit.run, "awk": awk.run, "days": days.run}
 
 
 def main():

@@ -4,6 +4,7 @@ Invariant: everything that is written lies in FOLDER (or the tmpfs, for output),
 """
 
 import datetime
+import functools
 import hashlib
 import os
 import pathlib
@@ -30,6 +31,7 @@ def environment():
     return {**keep, "LC_ALL": "C"}
 
 
+@functools.cache
 def compiled(source):
     """A C program of bench/, built into FOLDER."""
     program = FOLDER / pathlib.Path(source).stem
@@ -188,17 +190,17 @@ def peers(report):
 
 
 def pm_gawk(path, size):
-    """The command and the environment for gawk with a new, empty heap of `size` bytes; None if this gawk has no such thing."""
-    # A program that is loaded at random addresses needs a fixed layout for its pointers.
-    for prefix in ([], ["setarch", "-R"]):
-        command, where = [*prefix, gawk()], {"GAWK_PERSIST_FILE": str(path)}
-        for program in ("BEGIN { n[1] = 1 }", "BEGIN { print (length(n) == 1) }"):
-            if program.endswith("1 }"):
-                new_gawk_heap(path, size)
-            try:
-                kept = Run([*command, program], where).output.strip() == b"1"
-            except RuntimeError:
-                kept = False
+    """The command and the environment for gawk with a new, empty heap of `size` bytes; None if no gawk here has such a thing."""
+    where = {"GAWK_PERSIST_FILE": str(path)}
+    # From 5.3 on it refuses root, so there may be more than one to ask; a program that is loaded at random addresses needs a
+    # fixed layout for its pointers.
+    for command in ([gawk()], ["setarch", "-R", gawk()], ["gawk"], ["setarch", "-R", "gawk"]):
+        new_gawk_heap(path, size)
+        try:
+            Run([*command, "BEGIN { n[1] = 1 }"], where)
+            kept = Run([*command, "BEGIN { print (length(n) == 1) }"], where).output.strip() == b"1"
+        except RuntimeError:
+            continue
         if kept:
             new_gawk_heap(path, size)
             return command, where
