@@ -4,12 +4,13 @@
  * Usage: measure REPORT LIMIT COMMAND [ARGUMENT...]
  * After LIMIT seconds (0: never) the command and what it started are killed.
  * REPORT gets one line: wall, user and system microseconds, peak resident KiB, minor and major faults, bytes that were made
- * dirty for a medium (pages of files, in memory mappings too; not those of tmpfs), whether it was killed for the limit, wait
- * status.
+ * dirty for a medium (whole pages of files, in memory mappings too; not those of tmpfs), bytes that were passed to write and its
+ * like, whether it was killed for the limit, wait status.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -18,18 +19,18 @@
 
 static long long micros(struct timeval t) { return t.tv_sec * 1000000LL + t.tv_usec; }
 
-/* Of the process alone, not of its children. The kernel counts a page for whoever made it dirty, so a flush by others later is
- * the process's too. -1 if it cannot be told. */
-static long long bytes_written(pid_t child) {
-    char path[64], line[128];
-    long long bytes = -1;
+/* One fact of /proc/PID/io, -1 if it cannot be told. Of the process alone, not of its children. "write_bytes" counts a page for
+ * whoever made it dirty, so a flush by others later is the process's too. */
+static long long io_fact(pid_t child, const char *name) {
+    char path[64], line[128], word[32];
+    long long bytes = -1, value;
     snprintf(path, sizeof path, "/proc/%d/io", (int)child);
     FILE *io = fopen(path, "r");
     if (!io)
         return -1;
     while (fgets(line, sizeof line, io))
-        if (sscanf(line, "write_bytes: %lld", &bytes) == 1)
-            break;
+        if (sscanf(line, "%31[^:]: %lld", word, &value) == 2 && strcmp(word, name) == 0)
+            bytes = value;
     fclose(io);
     return bytes;
 }
@@ -72,7 +73,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
-    const long long written = bytes_written(child);
+    const long long dirtied = io_fact(child, "write_bytes"), passed = io_fact(child, "wchar");
     if (wait4(child, &status, 0, &used) != child) {
         perror("measure: wait4");
         return 2;
@@ -82,8 +83,8 @@ int main(int argc, char **argv) {
         perror(argv[1]);
         return 2;
     }
-    fprintf(report, "%lld %lld %lld %ld %ld %ld %lld %d %d\n",
+    fprintf(report, "%lld %lld %lld %ld %ld %ld %lld %lld %d %d\n",
             (end.tv_sec - start.tv_sec) * 1000000LL + (end.tv_nsec - start.tv_nsec) / 1000, micros(used.ru_utime),
-            micros(used.ru_stime), used.ru_maxrss, used.ru_minflt, used.ru_majflt, written, killed, status);
+            micros(used.ru_stime), used.ru_maxrss, used.ru_minflt, used.ru_majflt, dirtied, passed, killed, status);
     return fclose(report) == 0 ? 0 : 2;
 }

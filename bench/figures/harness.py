@@ -47,6 +47,8 @@ def output_folder():
 class Run:
     """What one run of a command cost, in seconds and bytes, and what it printed: `output`, or the file that was named for it.
 
+    `written` counts whole pages that became dirty for a disk, `passed` what went through write and its like, output too.
+
     After `limit` seconds the command is killed, which `over` tells; without a limit it runs as long as it runs.
     """
 
@@ -63,7 +65,7 @@ class Run:
             )
         if done.returncode != 0:
             raise RuntimeError(f"{command}: {done.stderr.decode()}")
-        wall, user, system, self.peak_kib, minor, major, self.written, over, status = map(int, report.read_text().split())
+        wall, user, system, self.peak_kib, minor, major, self.written, self.passed, over, status = map(int, report.read_text().split())
         self.over = over == 1
         if status != 0 and not self.over:
             raise RuntimeError(f"{command}: status {status}: {done.stderr.decode()}")
