@@ -12,6 +12,9 @@ from . import plot
 from .harness import Run, compiled, fingerprint, median, output_folder, peers, spread
 from .rows import EXTENDED, ROWS, SMALL
 
+ROUNDS = 3
+SHORT_SECONDS = 0.5  # rows on which the best other is faster than this have
+SHORT_ROUNDS = 7
 AGAIN = 1.5  # times as slow as the best other, and it is measured once
 AGAIN_SECONDS = 4  # below that, everything is measured again
 MEAN_TARGET = 2
@@ -26,6 +29,7 @@ class Figures:
     def __init__(self):
         self.runs = []
         self.over = None
+        self.asked = 0
 
     @property
     def wall(self):
@@ -36,8 +40,10 @@ class Figures:
             return f"> {self.over}"
         if not self.runs:
             return ""
-        if len(self.runs) == 1:
+        if len(self.runs) == 1 < self.asked:
             return f"{seconds(self.wall)} (once)"
+        if len(self.runs) == 1:
+            return seconds(self.wall)
         return f"{seconds(self.wall)} ±{seconds(spread([run.wall for run in self.runs]))}"
 
 
@@ -52,13 +58,19 @@ def run(report, small, names):
     rows = [row for row in ROWS if not names or row.name in names]
     smaller = SMALL if small else 1
     awks = peers(report)
-    report.say("Wall seconds: the median of three runs (of 100 for start-up), the awks in turn, and half of their range (for start-up, their")
-    report.say("median deviation). \"> N\": killed after N s. \"once\": slow, and far from the best other, so not asked again.")
+    report.say(
+        "Wall seconds: the median of three runs (of 7 where they are short, of 100 for start-up), the awks in turn, and half of their range (for start-up, their"
+    )
+    report.say('median deviation). "> N": killed after N s. "once": slow, and far from the best other, so not asked again.')
     told = []
     for row in rows:
         told.append((row, measure(row, awks, smaller)))
     if not small:
-        report.picture("awk", plot.speeds([(row.name, {name: of.wall for name, of in figures.items() if name != HAND}) for row, figures in told], "pmawk"), "speed of each awk on each row")
+        report.picture(
+            "awk",
+            plot.speeds([(row.name, {name: of.wall for name, of in figures.items() if name != HAND}) for row, figures in told], "pmawk"),
+            "speed of each awk on each row",
+        )
     show(report, told, list(awks))
     conclude(report, told)
 
@@ -70,15 +82,12 @@ def measure(row, awks, smaller):
         program = compiled(f"limit/{row.limit_program}.c")
         commands[HAND] = [str(program), *map(str, row.operands(smaller)), *row.limit_words]
     figures = {name: Figures() for name in commands}
-    rounds = row.rounds if smaller == 1 else min(row.rounds, 10)
-    if smaller > 1 and rounds <= 5:
-        rounds = 1
     output = output_folder() / "perdure-bench-output"
     answers = {}
+    number = 0
     try:
-        for number in range(rounds):
-            others = [of.wall for name, of in figures.items() if name not in ("pmawk", HAND)]
-            best = min(others, default=math.inf)
+        while number < rounds(row, smaller, figures):
+            best = best_other(figures)[1]
             for name, command in commands.items():
                 own = figures[name]
                 if own.over or (number > 0 and own.wall > max(AGAIN * best, AGAIN_SECONDS)):
@@ -90,6 +99,9 @@ def measure(row, awks, smaller):
                 own.runs.append(once)
                 if number == 0:
                     answers.setdefault(fingerprint(output, row.in_order), []).append(name)
+            number += 1
+            for own in figures.values():
+                own.asked = number
     finally:
         output.unlink(missing_ok=True)
     if len(answers) != 1:
@@ -98,18 +110,37 @@ def measure(row, awks, smaller):
     return figures
 
 
+def rounds(row, smaller, figures):
+    """How many there are to be, as far as it is known by now: more where runs are short."""
+    if smaller > 1:
+        return 1 if row.rounds <= ROUNDS else 10
+    return max(row.rounds, SHORT_ROUNDS if best_other(figures)[1] < SHORT_SECONDS else ROUNDS)
+
+
 def best_other(figures):
     """Name and seconds of the fastest peer."""
-    return min(((name, of.wall) for name, of in figures.items() if name not in ("pmawk", HAND)), key=lambda item: item[1])
+    others = [(name, of.wall) for name, of in figures.items() if name not in ("pmawk", HAND)]
+    return min(others, key=lambda item: item[1], default=("none", math.inf))
 
 
 def show(report, told, names):
     if any(HAND in figures for _, figures in told):
         names = [*names, HAND]
-    report.table(["wall (s)", *names], [[row.name, *(figures[name].text() if name in figures else "" for name in names)] for row, figures in told])
-    memory = [[row.name, *(f"{median(figures[name].runs, 'peak_kib') / 1024:.0f}" if name in figures and figures[name].runs else "" for name in names)] for row, figures in told]
+    report.table(
+        ["wall (s)", *names], [[row.name, *(figures[name].text() if name in figures else "" for name in names)] for row, figures in told]
+    )
+    memory = [
+        [
+            row.name,
+            *(f"{median(figures[name].runs, 'peak_kib') / 1024:.0f}" if name in figures and figures[name].runs else "" for name in names),
+        ]
+        for row, figures in told
+    ]
     report.table(["peak memory (MiB)", *names], memory)
-    cpu = [[row.name, *(seconds(median(figures[name].runs, "cpu")) if name in figures and figures[name].runs else "" for name in names)] for row, figures in told]
+    cpu = [
+        [row.name, *(seconds(median(figures[name].runs, "cpu")) if name in figures and figures[name].runs else "" for name in names)]
+        for row, figures in told
+    ]
     report.table(["user + system (s)", *names], cpu)
     report.say("Rows:")
     for row, _ in told:
@@ -132,14 +163,28 @@ def conclude(report, told):
         gains.append(gain)
         wanted = WORDCOUNT_TARGET if row.name.startswith("wordcount") else 1
         target = f">= {wanted}.00" if wanted > 1 else "> 1.00"
-        targets.append([f"{row.name}: {seconds(ours)} s; best other {name}, {seconds(theirs)} s", target, f"{gain:.2f}", gain >= wanted if wanted > 1 else gain > 1])
+        targets.append(
+            [
+                f"{row.name}: {seconds(ours)} s; best other {name}, {seconds(theirs)} s",
+                target,
+                f"{gain:.2f}",
+                gain >= wanted if wanted > 1 else gain > 1,
+            ]
+        )
     mean = statistics.geometric_mean(gains)
     if len(told) > 1:
         targets.append([f"geometric mean of {len(gains)} rows", f">= {MEAN_TARGET}.00", f"{mean:.2f}", mean >= MEAN_TARGET])
     for row, figures in told:
         if HAND in figures:
             ratio = figures["pmawk"].wall / figures[HAND].wall
-            targets.append([f"{row.name}: time to the hand-written program's ({seconds(figures[HAND].wall)} s)", f"<= {LIMIT_TARGET}.00", f"{ratio:.2f}", ratio <= LIMIT_TARGET])
+            targets.append(
+                [
+                    f"{row.name}: time to the hand-written program's ({seconds(figures[HAND].wall)} s)",
+                    f"<= {LIMIT_TARGET}.00",
+                    f"{ratio:.2f}",
+                    ratio <= LIMIT_TARGET,
+                ]
+            )
     report.say("Targets: how many times as fast as the best other awk, and how much slower than a program made for the question.")
     report.targets(targets)
     lost = [row.name for row, figures in told if best_other(figures)[1] <= figures["pmawk"].wall]

@@ -39,7 +39,10 @@ def run(report, small):
 
     report.table(
         ["awk", "wall (s)", "user + system (s)", "peak memory (MiB)", "wall / gawk"],
-        [row("pmawk, heap on disk", persistent), *(row(name, of) for name, of in sorted(runs.items(), key=lambda item: median(item[1], "wall")))],
+        [
+            row("pmawk, heap on disk", persistent),
+            *(row(name, of) for name, of in sorted(runs.items(), key=lambda item: median(item[1], "wall"))),
+        ],
     )
     own = median(runs["pmawk"], "wall")
     write = statistics.median(write_seconds)
@@ -64,7 +67,14 @@ def run(report, small):
             command, where = pm
             Run([*command, program, str(text)], where)
             other = allocated(theirs)
-            rows.append([f"heap file to pm-gawk's ({ours / MIB:.0f} / {other / MIB:.0f} MiB)", "<= 0.50", f"{ours / other:.2f}", ours / other <= 0.5])
+            rows.append(
+                [
+                    f"heap file to pm-gawk's ({ours / MIB:.0f} / {other / MIB:.0f} MiB)",
+                    "<= 0.50",
+                    f"{ours / other:.2f}",
+                    ours / other <= 0.5,
+                ]
+            )
         else:
             rows.append(["heap file to pm-gawk's", "<= 0.50", "this gawk has no persistent memory", None])
     report.targets(rows)

@@ -9,7 +9,9 @@ def run(report, small):
     keys = 1_000_000 if small else 10_000_000
     command = ["cargo", "run", "--quiet", "--release", "-p", "heap", "--example", "commit_cost", "--", str(FOLDER), str(keys)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    facts = [(words[0], {k: int(v) for k, v in (word.split("=") for word in words[1:])}) for words in map(str.split, done.stdout.splitlines())]
+    facts = [
+        (words[0], {k: int(v) for k, v in (word.split("=") for word in words[1:])}) for words in map(str.split, done.stdout.splitlines())
+    ]
     report.say(f"Table of {keys:,} numbers; k of them changed, spread over all, then a durable commit. Bytes are means over the rounds.")
     rows, worst = [], 0
     for kind, fact in facts:

@@ -40,7 +40,14 @@ def run(report, small):
     commands = {}
     for kind, option in (("durable", []), ("lazy", ["--lazy"])):
         for every in (1_000, 10_000, 0):
-            commands[kind, every] = [str(PMAWK), f"--persist={heap}", *option, *([f"--commit-every={every}"] if every else []), PROGRAM, str(text)]
+            commands[kind, every] = [
+                str(PMAWK),
+                f"--persist={heap}",
+                *option,
+                *([f"--commit-every={every}"] if every else []),
+                PROGRAM,
+                str(text),
+            ]
     runs = {key: [] for key in commands}
     volatile = []
     for number in range(ROUNDS):
@@ -73,7 +80,20 @@ def run(report, small):
         )
     remove_heap(heap)
     report.table(
-        ["", "commits", "wall (s)", "records / s", "wall / volatile", "count", "dirtied / commit (KiB)", "passed / commit (KiB)", "flushes / commit", "beyond volatile / commit (ms)"],
+        [
+            "",
+            "commits",
+            "wall (s)",
+            "records / s",
+            "wall / volatile",
+            "count",
+            "dirtied / commit (KiB)",
+            "passed / commit (KiB)",
+            "flushes / commit",
+            "beyond volatile / commit (ms)",
+        ],
         rows,
     )
-    report.say(f"(Volatile: {median(volatile, 'wall'):.2f} s. Written over the whole run, most: {max(median(of, 'written') for of in runs.values()) / MIB:,.0f} MiB.)")
+    report.say(
+        f"(Volatile: {median(volatile, 'wall'):.2f} s. Written over the whole run, most: {max(median(of, 'written') for of in runs.values()) / MIB:,.0f} MiB.)"
+    )

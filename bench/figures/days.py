@@ -105,7 +105,9 @@ def run(report, small):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     logs = [data.generated("keys", lines, day * lines) for day in range(days)]
-    report.say(f"{days} days of {lines:,} lines each, on {file_system(FOLDER)}; the script bench/awk/sdc.awk, which prints all names every day.")
+    report.say(
+        f"{days} days of {lines:,} lines each, on {file_system(FOLDER)}; the script bench/awk/sdc.awk, which prints all names every day."
+    )
     report.say("The BEGIN block is bench/awk/sdc-begin.awk: it reloads yesterday's report. Written: what the run made dirty for the disk.")
     ways = ways_here(report, folder)
     places = {way.name: folder / str(number) for number, way in enumerate(ways)}
@@ -153,7 +155,18 @@ def show(report, ways):
             ]
         )
     report.table(
-        ["way, on a late day", "run (s)", "sync (s)", "total (s)", "times naive", "written (MiB)", "heap (MiB)", "peak memory (MiB)", "all days (s)"], rows
+        [
+            "way, on a late day",
+            "run (s)",
+            "sync (s)",
+            "total (s)",
+            "times naive",
+            "written (MiB)",
+            "heap (MiB)",
+            "peak memory (MiB)",
+            "all days (s)",
+        ],
+        rows,
     )
 
 

@@ -90,7 +90,7 @@ def median(runs, what):
 def spread(values):
     """Half of the range where values are few; the median deviation from the median where they are many, and a few of them
     met with something else that the machine had to do."""
-    if len(values) <= 5:
+    if len(values) <= 10:
         return (max(values) - min(values)) / 2
     middle = statistics.median(values)
     return statistics.median(abs(value - middle) for value in values)
@@ -139,7 +139,9 @@ class Report:
 
 def first_line(command, extra=None):
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env={**os.environ, **(extra or {})})
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env={**os.environ, **(extra or {})}
+        )
         return (done.stdout or done.stderr).strip().splitlines()[0]
     except (OSError, IndexError):
         return "?"
@@ -181,7 +183,14 @@ def goawk():
 
 def peers(report):
     """Name to command, of those that are here."""
-    commands = {"pmawk": [str(PMAWK)], "gawk": [gawk()], "mawk": ["mawk"], "goawk": [goawk()], "original-awk": ["original-awk"], "busybox": ["busybox", "awk"]}
+    commands = {
+        "pmawk": [str(PMAWK)],
+        "gawk": [gawk()],
+        "mawk": ["mawk"],
+        "goawk": [goawk()],
+        "original-awk": ["original-awk"],
+        "busybox": ["busybox", "awk"],
+    }
     versions = {"gawk": ["--version"], "mawk": ["-W", "version"], "goawk": ["-version"], "original-awk": ["-version"]}
     here = {name: command for name, command in commands.items() if command[0] and shutil.which(command[0])}
     told = [f"{name} ({first_line([*here[name], *versions[name]])})" for name in here if name in versions]

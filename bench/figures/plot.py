@@ -9,7 +9,13 @@ WIDTH = 960
 STEP = 24
 WON, LOST, INK, FAINT = "#1f6fb2", "#d1602c", "#222222", "#dddddd"
 # Colour and shape of each peer, so that they can be told apart without colours too.
-MARKS = {"mawk": ("#3b8f3e", "diamond"), "gawk": ("#8a5fb5", "circle"), "goawk": ("#0f9fb0", "square"), "original-awk": ("#a0792a", "triangle"), "busybox": ("#777777", "cross")}
+MARKS = {
+    "mawk": ("#3b8f3e", "diamond"),
+    "gawk": ("#8a5fb5", "circle"),
+    "goawk": ("#0f9fb0", "square"),
+    "original-awk": ("#a0792a", "triangle"),
+    "busybox": ("#777777", "cross"),
+}
 
 
 def speeds(rows, own):
@@ -41,7 +47,9 @@ def speeds(rows, own):
     ratio = low
     while ratio <= high:
         x, strong = across(ratio), ratio == 1
-        out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{foot}" stroke="{INK if strong else FAINT}" stroke-width="{1.5 if strong else 1}"/>')
+        out.append(
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{foot}" stroke="{INK if strong else FAINT}" stroke-width="{1.5 if strong else 1}"/>'
+        )
         label = f"{ratio:g}×" if ratio >= 1 else f"1/{1 / ratio:g}"
         out.append(f'<text x="{x:.1f}" y="{foot + 18}" text-anchor="middle" fill="#555555">{label}</text>')
         ratio *= 2
@@ -51,7 +59,9 @@ def speeds(rows, own):
         start, end = sorted((across(1), across(gain)))
         weight = ' font-weight="bold"' if last else ""
         out.append(f'<text x="{LEFT - 10}" y="{middle + 4.5:.1f}" text-anchor="end"{weight}>{escape(name)}</text>')
-        out.append(f'<rect x="{start:.1f}" y="{middle - 7:.1f}" width="{max(end - start, 1):.1f}" height="14" fill="{WON if gain > 1 else LOST}" rx="1.5"/>')
+        out.append(
+            f'<rect x="{start:.1f}" y="{middle - 7:.1f}" width="{max(end - start, 1):.1f}" height="14" fill="{WON if gain > 1 else LOST}" rx="1.5"/>'
+        )
         for awk, speed in others.items():
             out.append(mark(awk, across(speed), middle))
         # Beside the bar, on the side to which it grows; a mark may be there already, where it grows to the left.
@@ -65,7 +75,9 @@ def speeds(rows, own):
 
 def legend(own, others):
     x, y, out = LEFT, 70, []
-    out.append(f'<rect x="{x}" y="{y - 7}" width="22" height="14" fill="{WON}" rx="1.5"/><rect x="{x + 24}" y="{y - 7}" width="22" height="14" fill="{LOST}" rx="1.5"/>')
+    out.append(
+        f'<rect x="{x}" y="{y - 7}" width="22" height="14" fill="{WON}" rx="1.5"/><rect x="{x + 24}" y="{y - 7}" width="22" height="14" fill="{LOST}" rx="1.5"/>'
+    )
     out.append(f'<text x="{x + 52}" y="{y + 4.5}">{escape(own)}, ahead or behind</text>')
     x += 235
     for awk in others:

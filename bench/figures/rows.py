@@ -40,6 +40,7 @@ class Row:
     # Peers that cannot, and why.
     unable: dict = dataclasses.field(default_factory=dict)
     limit: int = 20
+    # At least so many runs.
     rounds: int = 3
     # A program of bench/limit/ and what it is asked after the file.
     limit_program: str = ""
@@ -82,10 +83,37 @@ ROWS = [
         limit_program="wordcount",
         limit_words=["foo"],
     ),
-    Row("wordcount-long", "8,000,000 words of 8 to 40 letters, 300,000 different ones", "wordcount.awk", generated("long", 8_000_000), limit_program="wordcount"),
-    Row("sdc", "the script of the SDC 2022 talk: 10^7 lines, drifting hot set, a million names (lines compared in any order)", "sdc.awk", generated("keys", 10_000_000), in_order=False, limit=25),
-    Row("sumcol", "sum of a column of whole numbers, 10^7 lines", '{ s += $4 } END { printf "%.0f\\n", s }', TSV, options=["-F\\t"], limit_program="sumcol", limit_words=["4"]),
-    Row("sumcol-decimal", "sum of a column of decimal fractions, 10^7 lines", '{ s += $5 } END { printf "%.2f\\n", s }', TSV, options=["-F\\t"]),
+    Row(
+        "wordcount-long",
+        "8,000,000 words of 8 to 40 letters, 300,000 different ones",
+        "wordcount.awk",
+        generated("long", 8_000_000),
+        limit_program="wordcount",
+    ),
+    Row(
+        "sdc",
+        "the script of the SDC 2022 talk: 10^7 lines, drifting hot set, a million names (lines compared in any order)",
+        "sdc.awk",
+        generated("keys", 10_000_000),
+        in_order=False,
+        limit=25,
+    ),
+    Row(
+        "sumcol",
+        "sum of a column of whole numbers, 10^7 lines",
+        '{ s += $4 } END { printf "%.0f\\n", s }',
+        TSV,
+        options=["-F\\t"],
+        limit_program="sumcol",
+        limit_words=["4"],
+    ),
+    Row(
+        "sumcol-decimal",
+        "sum of a column of decimal fractions, 10^7 lines",
+        '{ s += $5 } END { printf "%.2f\\n", s }',
+        TSV,
+        options=["-F\\t"],
+    ),
     Row("filter-regex", "lines of a web server's log that match", '/"(GET|POST) \\/api\\/v[0-9]+\\/[a-z]+\\/[0-9]+\\?[^"]*debug=/', LOG),
     Row("filter-fixed", "lines of a web server's log with a fixed text", "/timeout/", LOG),
     Row("columns", "three columns of a web server's log", "{ print $1, $7, $9 }", LOG),
@@ -94,7 +122,7 @@ ROWS = [
     Row(
         "csv",
         "sum of a column and size of another, 2,000,000 lines with quotes",
-        "{ sum += $4; remarks += length($3) } END { printf \"%.0f %d\\n\", sum, remarks }",
+        '{ sum += $4; remarks += length($3) } END { printf "%.0f %d\\n", sum, remarks }',
         generated("csv", 2_000_000),
         own_options=CSV,
         portable="csv-split.awk",
@@ -110,9 +138,11 @@ ROWS = [
     Row("sieve", "primes below 5,000,000", "sieve.awk", n=5_000_000),
     Row("mandelbrot", "a plane of 500 by 500 points", "mandelbrot.awk", n=500, n_small=160),
     Row("nbody", "100,000 steps of five bodies", "nbody.awk", n=100_000, unable={"busybox": "has no sqrt"}),
-    Row("fib", "fib(30), by itself twice over", "fib.awk", n=30, n_small=25),
-    Row("forin-sort", "counts in the order of 260,000 keys", "forin-sort.awk", generated("long", 1_200_000), portable="forin-sort-pipe.awk"),
+    Row("fib", "fib(30), recursively", "fib.awk", n=30, n_small=25),
+    Row(
+        "forin-sort", "counts in the order of 260,000 keys", "forin-sort.awk", generated("long", 1_200_000), portable="forin-sort-pipe.awk"
+    ),
     Row("getline", "lines of a file read by the program", "getline.awk", assigned=lambda smaller: f"file={LOG(smaller)[0]}"),
-    Row("many-files", "5,000 files of half a kilobyte", "many-files.awk", lambda smaller: data.many_files(5_000 // smaller), rounds=5),
+    Row("many-files", "5,000 files of half a kilobyte", "many-files.awk", lambda smaller: data.many_files(5_000 // smaller)),
     Row("startup", "start and end of a process", "BEGIN { }", rounds=100, limit=5),
 ]
