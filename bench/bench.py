@@ -10,6 +10,7 @@ it leaves no record; a run of some rows alone leaves none either.
 Data lies in .x/bench/, on the file system of the checkout; PERDURE_BENCH_FOLDER=/elsewhere moves it.
 """
 
+import fcntl
 import subprocess
 import sys
 
@@ -28,6 +29,11 @@ def main():
     if what not in (*PARTS, "all") or (rows and what != "awk"):
         sys.exit(f"bench: unknown: {' '.join(words)}; expected one of {', '.join(PARTS)}, all; and --small or not; after awk, rows")
     FOLDER.mkdir(parents=True, exist_ok=True)
+    lock = open(FOLDER / "lock", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(f"bench: another run is busy in {FOLDER}, and each would slow the other down; wait for it")
     compiled("measure.c")
     subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "pmawk"], cwd=ROOT, check=True)
     report = Report(what)

@@ -12,7 +12,7 @@ import statistics
 import time
 
 from . import data
-from .harness import FOLDER, MEMORY, MIB, PMAWK, Run, allocated, file_system, fingerprint, first_line, gawk, pm_gawk, remove_heap
+from .harness import FOLDER, MEMORY, MIB, PMAWK, Run, allocated, file_system, fingerprint, first_line, gawk, heap_files, pm_gawk, remove_heap
 from .rows import PROGRAMS
 
 DAYS = 100
@@ -75,10 +75,6 @@ def take(way, logs, folder):
     report.rename(last)
     way.days.append(Day(done.wall, sync, done.written, done.peak_kib))
     return last
-
-
-def heap_files(path):
-    return [path, path.with_name(path.name + ".journal")]
 
 
 def ways_here(report, folder):

@@ -226,8 +226,13 @@ def new_gawk_heap(path, size):
     path.chmod(0o600)
 
 
+def heap_files(path):
+    """A heap, and what lies beside it."""
+    return [path, *(path.with_name(path.name + end) for end in (".journal", ".sums"))]
+
+
 def remove_heap(path):
-    for file in (path, path.with_name(path.name + ".journal")):
+    for file in heap_files(path):
         file.unlink(missing_ok=True)
 
 
