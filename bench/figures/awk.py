@@ -39,17 +39,18 @@ class Figures:
     def text(self):
         if self.over:
             return f"> {self.over}"
-        if not self.runs:
-            return ""
-        if len(self.runs) == 1 < self.asked:
-            return f"{seconds(self.wall)} (once)"
-        if len(self.runs) == 1:
-            return seconds(self.wall)
-        return f"{seconds(self.wall)} ±{seconds(spread([run.wall for run in self.runs]))}"
+        if len(self.runs) <= 1:
+            once = " (once)" if len(self.runs) < self.asked else ""
+            return seconds(self.wall) + once if self.runs else ""
+        return f"{seconds(self.wall)} ±{spread([run.wall for run in self.runs]):.{digits(self.wall)}f}"
+
+
+def digits(value):
+    return 2 if value >= 0.1 else 4
 
 
 def seconds(value):
-    return f"{value:.2f}" if value >= 0.1 else f"{value:.4f}"
+    return f"{value:.{digits(value)}f}"
 
 
 def run(report, small, names):
@@ -60,9 +61,12 @@ def run(report, small, names):
     smaller = SMALL if small else 1
     awks = peers(report)
     report.say(
-        "Wall seconds: the median of three runs (of 7 where they are short, of 100 for start-up), the awks in turn, and half of their range (for start-up, their"
+        "LC_ALL=C for all. Wall seconds: the median of three runs (7 where they are short, 100 for start-up), the awks in turn, and half"
     )
-    report.say('median deviation). "> N": killed after N s. "once": slow, and far from the best other, so not asked again.')
+    report.say(
+        'of their range (for start-up, their median deviation). "> N": killed after N s. "once": slow, and far from the best other, so'
+    )
+    report.say("not asked again.")
     told = []
     for row in rows:
         told.append((row, measure(row, awks, smaller)))
@@ -93,7 +97,7 @@ def measure(row, awks, smaller):
                 own = figures[name]
                 if own.over or (number > 0 and name != OURS and own.wall > max(AGAIN * best, AGAIN_SECONDS)):
                     continue
-                once = Run(command, limit=row.limit, output=output)
+                once = Run(command, limit=0 if name == OURS else row.limit, output=output)
                 if once.over:
                     own.over = row.limit
                     continue
@@ -159,7 +163,7 @@ def conclude(report, told):
     targets, gains = [], []
     for row, figures in told:
         name, theirs = best_other(figures)
-        ours = figures[OURS].wall
+        theirs, ours = min(theirs, row.limit), figures[OURS].wall
         gain = theirs / ours
         gains.append(gain)
         wanted = WORDCOUNT_TARGET if row.name.startswith("wordcount") else 1

@@ -12,7 +12,21 @@ import statistics
 import time
 
 from . import data
-from .harness import FOLDER, MEMORY, MIB, PMAWK, Run, allocated, file_system, fingerprint, first_line, gawk, heap_files, pm_gawk, remove_heap
+from .harness import (
+    FOLDER,
+    MEMORY,
+    MIB,
+    PMAWK,
+    Run,
+    allocated,
+    file_system,
+    fingerprint,
+    first_line,
+    gawk,
+    heap_files,
+    pm_gawk,
+    remove_heap,
+)
 from .rows import PROGRAMS
 
 DAYS = 100

@@ -79,7 +79,6 @@ ROWS = [
         "200 MB of the pm-gawk manual's random words, one a line",
         '{ n[$1]++ } END { print n["foo"] }',
         lambda smaller: [data.words_short(200_000_000 // smaller)],
-        limit=25,
         limit_program="wordcount",
         limit_words=["foo"],
     ),
@@ -96,7 +95,6 @@ ROWS = [
         "sdc.awk",
         generated("keys", 10_000_000),
         in_order=False,
-        limit=25,
     ),
     Row(
         "sumcol",
@@ -138,7 +136,7 @@ ROWS = [
     Row("sieve", "primes below 1,000,000", "sieve.awk", n=1_000_000),
     Row("mandelbrot", "a plane of 500 by 500 points", "mandelbrot.awk", n=500, n_small=160),
     Row("nbody", "100,000 steps of five bodies", "nbody.awk", n=100_000, unable={"busybox": "has no sqrt"}),
-    Row("fib", "fib(30), recursively", "fib.awk", n=30, n_small=25),
+    Row("fib", "fib(32), recursively", "fib.awk", n=32, n_small=27),
     Row(
         "forin-sort", "counts in the order of 260,000 keys", "forin-sort.awk", generated("long", 1_200_000), portable="forin-sort-pipe.awk"
     ),
