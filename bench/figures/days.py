@@ -30,7 +30,7 @@ from .harness import (
 from .rows import PROGRAMS
 
 DAYS = 100
-LINES = 100_000
+LINES = 50_000
 LAST = 5  # the days that the targets speak of
 NAIVE = 3  # the days on which the naive way is taken: it depends on nothing, and it is slow
 GAWK_HEAP = 4 << 30

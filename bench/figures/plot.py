@@ -40,7 +40,7 @@ def speeds(rows, own):
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="13" fill="{INK}">',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="{LEFT}" y="26" font-size="17" font-weight="bold">{escape(own)} and the fastest other awk on each row</text>',
-        f'<text x="{LEFT}" y="46" fill="#555555">times as fast as the best other awk (1 = as fast; right is faster; logarithmic)</text>',
+        f'<text x="{LEFT}" y="46" fill="#555555">times as fast as the best other awk (right is faster; logarithmic; no mark: not waited for, or cannot)</text>',
     ]
     out += legend(own, sorted({awk for _, _, others in told for awk in others}, key=list(MARKS).index))
     foot = height - BOTTOM
