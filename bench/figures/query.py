@@ -35,7 +35,7 @@ def run(report, small):
     for name, of in runs.items():
         least = min(run.wall for run in of)
         rows.append(
-            [name, f"{least * 1e3:.2f}", f"{median(of, 'wall') * 1e3:.2f}", f"{median(of, 'faults'):.0f}", f"{median(of, 'peak_kib')}"]
+            [name, f"{least * 1e3:.2f}", f"{median(of, 'wall') * 1e3:.2f}", f"{median(of, 'faults'):.0f}", f"{median(of, 'peak_kib'):.0f}"]
         )
     report.table(["command", "least (ms)", "median (ms)", "pages touched", "peak (KiB)"], rows)
     start = median(runs["pmawk 'BEGIN { }'"], "wall")
