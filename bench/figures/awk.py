@@ -37,11 +37,10 @@ class Figures:
         return median(self.runs, "wall") if self.runs else math.inf
 
     def text(self):
-        if self.over:
-            return f"> {self.over}"
-        if len(self.runs) <= 1:
-            once = " (once)" if len(self.runs) < self.asked else ""
-            return seconds(self.wall) + once if self.runs else ""
+        if not self.runs:
+            return f"> {self.over}" if self.over else ""
+        if len(self.runs) == 1:
+            return seconds(self.wall) + (" (once)" if self.asked > 1 else "")
         return f"{seconds(self.wall)} ±{spread([run.wall for run in self.runs]):.{digits(self.wall)}f}"
 
 

@@ -79,6 +79,7 @@ ROWS = [
         "200 MB of the pm-gawk manual's random words, one a line",
         '{ n[$1]++ } END { print n["foo"] }',
         lambda smaller: [data.words_short(200_000_000 // smaller)],
+        limit=30,
         limit_program="wordcount",
         limit_words=["foo"],
     ),
