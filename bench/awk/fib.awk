@@ -1,0 +1,3 @@
+# Calls of a function.
+function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2) }
+BEGIN { print fib(n) }

@@ -1,0 +1,3 @@
+# Counts the words of running text, whatever their case.
+{ for (i = 1; i <= NF; i++) n[tolower($i)]++ }
+END { for (word in n) { different++; squares += n[word] * n[word] } printf "%d %.0f\n", different, squares }

@@ -1,0 +1,102 @@
+"""Pictures of the figures, as SVG: text only, without a library, for light backgrounds."""
+
+import math
+import statistics
+from html import escape
+
+LEFT, RIGHT, TOP, BOTTOM = 140, 70, 92, 44
+WIDTH = 960
+STEP = 24
+WON, LOST, INK, FAINT = "#1f6fb2", "#d1602c", "#222222", "#dddddd"
+# Colour and shape of each peer, so that they can be told apart without colours too.
+MARKS = {
+    "mawk": ("#3b8f3e", "diamond"),
+    "gawk": ("#8a5fb5", "circle"),
+    "goawk": ("#0f9fb0", "square"),
+    "original-awk": ("#a0792a", "triangle"),
+    "busybox": ("#777777", "cross"),
+}
+
+
+def speeds(rows, own):
+    """Rows of name and seconds by awk: how many times as fast as the best other each of them is. A bar is `own`, marks are the
+    others; an awk that was not waited for is left out."""
+    told, gains = [], []
+    for name, walls in rows:
+        best = min(wall for awk, wall in walls.items() if awk != own)
+        gains.append(best / walls[own])
+        told.append((name, gains[-1], {awk: best / wall for awk, wall in walls.items() if awk != own and math.isfinite(wall)}))
+    mean = statistics.geometric_mean(gains)
+    low = min(1 / 32, *gains)
+    high = max(4, 1.3 * max(gains))
+    low, high = 2.0 ** math.floor(math.log2(low)), high
+    height = TOP + STEP * (len(told) + 1) + 10 + BOTTOM
+
+    def across(ratio):
+        share = math.log(min(max(ratio, low), high) / low) / math.log(high / low)
+        return LEFT + share * (WIDTH - LEFT - RIGHT)
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="13" fill="{INK}">',
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="{LEFT}" y="26" font-size="17" font-weight="bold">{escape(own)} and the fastest other awk on each row</text>',
+        f'<text x="{LEFT}" y="46" fill="#555555">times as fast as the best other awk (right is faster; logarithmic; no mark: not waited for, or cannot)</text>',
+    ]
+    out += legend(own, sorted({awk for _, _, others in told for awk in others}, key=list(MARKS).index))
+    foot = height - BOTTOM
+    ratio = low
+    while ratio <= high:
+        x, strong = across(ratio), ratio == 1
+        out.append(
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{foot}" stroke="{INK if strong else FAINT}" stroke-width="{1.5 if strong else 1}"/>'
+        )
+        label = f"{ratio:g}×" if ratio >= 1 else f"1/{1 / ratio:g}"
+        out.append(f'<text x="{x:.1f}" y="{foot + 18}" text-anchor="middle" fill="#555555">{label}</text>')
+        ratio *= 2
+    for index, (name, gain, others) in enumerate([*told, ("geometric mean", mean, {})]):
+        last = index == len(told)
+        middle = TOP + STEP * (index + 0.5) + (10 if last else 0)
+        start, end = sorted((across(1), across(gain)))
+        weight = ' font-weight="bold"' if last else ""
+        out.append(f'<text x="{LEFT - 10}" y="{middle + 4.5:.1f}" text-anchor="end"{weight}>{escape(name)}</text>')
+        out.append(
+            f'<rect x="{start:.1f}" y="{middle - 7:.1f}" width="{max(end - start, 1):.1f}" height="14" fill="{WON if gain > 1 else LOST}" rx="1.5"/>'
+        )
+        for awk, speed in others.items():
+            out.append(mark(awk, across(speed), middle))
+        # Beside the bar, on the side to which it grows; a mark may be there already, where it grows to the left.
+        if gain > 1:
+            out.append(f'<text x="{end + 6:.1f}" y="{middle + 4.5:.1f}"{weight}>{gain:.2f}×</text>')
+        else:
+            out.append(f'<text x="{across(1) + 9:.1f}" y="{middle + 4.5:.1f}" fill="{LOST}"{weight}>{gain:.2f}×</text>')
+    out.append("</svg>")
+    return "\n".join(out) + "\n"
+
+
+def legend(own, others):
+    x, y, out = LEFT, 70, []
+    out.append(
+        f'<rect x="{x}" y="{y - 7}" width="22" height="14" fill="{WON}" rx="1.5"/><rect x="{x + 24}" y="{y - 7}" width="22" height="14" fill="{LOST}" rx="1.5"/>'
+    )
+    out.append(f'<text x="{x + 52}" y="{y + 4.5}">{escape(own)}, ahead or behind</text>')
+    x += 235
+    for awk in others:
+        out.append(mark(awk, x, y))
+        out.append(f'<text x="{x + 11}" y="{y + 4.5}">{escape(awk)}</text>')
+        x += 40 + 8 * len(awk)
+    return out
+
+
+def mark(awk, x, y):
+    colour, shape = MARKS[awk]
+    paint = f'fill="{colour}" stroke="#ffffff" stroke-width="1"'
+    points = {
+        "diamond": [(0, -6.5), (6.5, 0), (0, 6.5), (-6.5, 0)],
+        "square": [(-4.5, -4.5), (4.5, -4.5), (4.5, 4.5), (-4.5, 4.5)],
+        "triangle": [(0, -6), (5.5, 4.5), (-5.5, 4.5)],
+    }
+    if shape == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" {paint}/>'
+    if shape == "cross":
+        return f'<path d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8" stroke="{colour}" stroke-width="2.2" fill="none"/>'
+    return f'<polygon points="{" ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in points[shape])}" {paint}/>'
