@@ -25,7 +25,8 @@ fn main() {
             return;
         }
     }
-    println!("cargo:rustc-link-search=native={}", folder.display());
+    // For the program alone: the package's tests are linked as usual.
+    println!("cargo:rustc-link-arg-bins=-L{}", folder.display());
     for option in ["-static", "-no-pie"] {
         println!("cargo:rustc-link-arg-bins={option}");
     }
