@@ -488,6 +488,8 @@ pub struct Code {
     pub main_start: u32,
     /// First instruction of the END rules.
     pub end_start: u32,
+    /// Global arrays that the rules for records look into, with a field as the key.
+    pub looked_up: Vec<(Arr, u32)>,
     /// What every record contains that some rule for records acts on.
     pub required: Option<Finder<'static>>,
     /// Whether there is any rule that needs input read.

@@ -230,6 +230,7 @@ impl<'a> Compiler<'a> {
         }
         self.emit(Op::Halt);
         self.code.required = self.required();
+        self.code.looked_up = self.looked_up();
         self.code.begin_file = self.block(|pattern| matches!(pattern, Pattern::BeginFile));
         self.code.end_file = self.block(|pattern| matches!(pattern, Pattern::EndFile));
         self.code.dialect = program.dialect;
@@ -258,6 +259,38 @@ impl<'a> Compiler<'a> {
                 has_arrays: f.param_kinds.iter().any(|k| *k != Kind::Scalar),
             });
         }
+    }
+
+    /// Global arrays that the rules look into with a field as the key, the first few of them.
+    fn looked_up(&self) -> Vec<(Arr, u32)> {
+        const MOST: usize = 4;
+        let rules = &self.code.ops[self.code.main_start as usize..self.code.end_start as usize];
+        let mut found = Vec::new();
+        let next = rules.iter().skip(1).map(Some).chain([None]);
+        for (op, next) in rules.iter().zip(next) {
+            let pair = match (*op, next.copied()) {
+                (Op::StepElemField { array, field, .. }, _) => (array, field),
+                (
+                    Op::KeyField(field),
+                    Some(
+                        Op::NumElem(array)
+                        | Op::ValElem(array)
+                        | Op::StoreElem { array, .. }
+                        | Op::StoreNumElem { array, .. }
+                        | Op::ArithElem { array, .. }
+                        | Op::StepElem { array, .. }
+                        | Op::In(array)
+                        | Op::JumpIn { array, .. },
+                    ),
+                ) => (array, field),
+                _ => continue,
+            };
+            let is_global = (pair.0.0 as usize) < self.code.globals.len();
+            if is_global && !found.contains(&pair) && found.len() < MOST {
+                found.push(pair);
+            }
+        }
+        found
     }
 
     /// What every record contains that the one rule for records acts on.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use memchr::memmem::Finder;
 
 use crate::regex::{Options, Regex, RegexError, Syntax};
+use crate::scan;
 use crate::text::{self, Charset};
 
 pub mod csv;
@@ -150,6 +151,30 @@ impl Splitter {
         );
     }
 
+    /// Field `n`, from 0, of a record, if the splitter is one that can tell quickly; n 0 is the record.
+    #[inline]
+    pub fn glance<'a>(&self, rec: &'a [u8], n: u32) -> Option<&'a [u8]> {
+        match self {
+            _ if n == 0 => Some(rec),
+            Splitter::Byte(byte) => {
+                let mut start = 0;
+                for _ in 1..n {
+                    start += scan::Places::new(&rec[start..], *byte).next()? + 1;
+                }
+                let rest = &rec[start..];
+                let end = scan::Places::new(rest, *byte).next();
+                Some(&rest[..end.unwrap_or(rest.len())])
+            }
+            Splitter::Blanks if n == 1 => {
+                let start = rec.iter().position(|b| !is_blank(*b))?;
+                let rest = &rec[start..];
+                let end = rest.iter().position(|b| is_blank(*b));
+                Some(&rest[..end.unwrap_or(rest.len())])
+            }
+            _ => None,
+        }
+    }
+
     /// [`Splitter::split`], and what lies before, between and behind the fields: see [`separators`]. Nothing is between
     /// the fields of an empty record.
     pub fn split_with_seps(
@@ -208,14 +233,8 @@ impl Splitter {
                 cut(rec, state, want, out, hits, 1);
             }
             Splitter::Byte(byte) | Splitter::FoldedByte(byte) => {
-                cut(
-                    rec,
-                    state,
-                    want,
-                    out,
-                    memchr::memchr_iter(*byte, &rec[state.at..]),
-                    1,
-                );
+                let hits = scan::Places::new(&rec[state.at..], *byte);
+                cut(rec, state, want, out, hits, 1);
             }
             Splitter::Str(finder) => {
                 cut(
@@ -315,27 +334,38 @@ fn split_by_pattern(
 }
 
 fn split_blanks(rec: &[u8], state: &mut SplitState, want: usize, out: &mut Vec<(u32, u32)>) {
-    let mut at = state.at;
     let mut left = want;
+    // The place where a field began that has not ended yet.
+    let mut open = None;
+    let mut base = state.at;
     loop {
-        while at < rec.len() && is_blank(rec[at]) {
-            at += 1;
+        let text = &rec[base..];
+        let (chunk, valid) = scan::Chunk::of(text);
+        // What lies behind the record separates too.
+        let blanks = chunk.blanks() & valid | !valid;
+        let before = u32::from(open.is_none());
+        // Where blanks begin or end.
+        let mut edges = (blanks ^ (blanks << 1 | before)) & scan::ALL;
+        while edges != 0 {
+            let at = base + edges.trailing_zeros() as usize;
+            edges &= edges - 1;
+            match open.take() {
+                None if left == 0 => {
+                    state.at = at;
+                    return;
+                }
+                None => open = Some(at as u32),
+                Some(start) => {
+                    out.push((start, at as u32));
+                    left -= 1;
+                }
+            }
         }
-        if at == rec.len() {
+        if text.len() < scan::STEP {
             state.done = true;
             return;
         }
-        if left == 0 {
-            state.at = at;
-            return;
-        }
-        let start = at;
-        at += 1;
-        while at < rec.len() && !is_blank(rec[at]) {
-            at += 1;
-        }
-        out.push((start as u32, at as u32));
-        left -= 1;
+        base += scan::STEP;
     }
 }
 

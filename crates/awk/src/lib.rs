@@ -18,6 +18,7 @@ pub mod num;
 pub mod record;
 pub mod records;
 pub mod regex;
+pub mod scan;
 pub mod settings;
 pub mod store;
 pub mod streams;

@@ -243,6 +243,16 @@ impl Record {
         }
     }
 
+    /// Field `n`, from 1, if it has been cut already and is text of the record.
+    #[inline]
+    pub fn cut_field(&self, n: usize) -> Option<&[u8]> {
+        if self.edited {
+            return None;
+        }
+        let &(start, end) = self.spans.get(n.wrapping_sub(1))?;
+        Some(&self.fields_text()[start as usize..end as usize])
+    }
+
     /// The string that `$n` is, and what is known of its characters; `None` if it is none, or a short one that was
     /// assigned.
     pub fn measured(&mut self, n: usize, settings: &Settings) -> Option<(&[u8], &Measure)> {

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use memchr::memmem::Finder;
 
 use crate::regex::{Options, Regex, RegexError};
+use crate::scan;
 use crate::text::{self, Charset};
 
 /// First size of the buffer and the least room for a read, in bytes; larger made no difference on files (2026-11).
@@ -85,6 +86,58 @@ impl Separator {
     }
 }
 
+/// Ends of lines that lie in the buffer, found together.
+struct Ahead {
+    /// What ends a line.
+    byte: u8,
+    /// Positions in the buffer; those in `at..len` are still to come.
+    ends: [usize; AHEAD],
+    at: usize,
+    len: usize,
+    /// How far the buffer has been searched.
+    from: usize,
+}
+
+/// Ends that are kept: a chunk's more than what is looked at ahead.
+const AHEAD: usize = 64;
+
+impl Ahead {
+    fn new() -> Ahead {
+        Ahead {
+            byte: b'\n',
+            ends: [0; AHEAD],
+            at: 0,
+            len: 0,
+            from: 0,
+        }
+    }
+
+    fn forget(&mut self) {
+        (self.at, self.len) = (0, 0);
+    }
+
+    /// Finds more ends in `buf`, of which nothing before `start` counts.
+    #[inline(never)]
+    fn find(&mut self, buf: &[u8], start: usize, byte: u8) {
+        if self.at == self.len || self.byte != byte {
+            (self.at, self.len, self.byte, self.from) = (0, 0, byte, start);
+        }
+        self.ends.copy_within(self.at..self.len, 0);
+        (self.at, self.len) = (0, self.len - self.at);
+        while self.len + scan::STEP <= AHEAD && self.from < buf.len() {
+            let text = &buf[self.from..];
+            let (chunk, valid) = scan::Chunk::of(text);
+            let mut bits = chunk.places(byte) & valid;
+            while bits != 0 {
+                self.ends[self.len] = self.from + bits.trailing_zeros() as usize;
+                self.len += 1;
+                bits &= bits - 1;
+            }
+            self.from += text.len().min(scan::STEP);
+        }
+    }
+}
+
 /// Cuts a stream into records.
 pub struct RecordReader {
     src: Box<dyn Read>,
@@ -102,6 +155,7 @@ pub struct RecordReader {
     eof: bool,
     /// No byte has been given out: `^` in a separator matches here.
     at_origin: bool,
+    ahead: Ahead,
 }
 
 impl RecordReader {
@@ -118,6 +172,7 @@ impl RecordReader {
             read: 0,
             eof: false,
             at_origin: true,
+            ahead: Ahead::new(),
         }
     }
 
@@ -131,7 +186,10 @@ impl RecordReader {
         match sep {
             _ if self.own_separator.is_some() => self.next_own(),
             Separator::Byte(byte) => self.next_line(*byte),
-            _ => self.next_other(sep),
+            _ => {
+                self.ahead.forget();
+                self.next_other(sep)
+            }
         }
     }
 
@@ -162,11 +220,37 @@ impl RecordReader {
     /// As [`RecordReader::next`].
     #[inline]
     pub fn next_line(&mut self, byte: u8) -> io::Result<Option<Range<usize>>> {
-        let start = self.start;
-        match memchr::memchr(byte, &self.buf[start..self.end]) {
-            Some(len) => Ok(Some(self.give(start, start + len, start + len + 1))),
-            None => self.next_line_slowly(byte),
+        if self.ahead.at == self.ahead.len || self.ahead.byte != byte {
+            self.ahead.find(&self.buf[..self.end], self.start, byte);
+            if self.ahead.len == 0 {
+                return self.next_line_slowly(byte);
+            }
         }
+        let end = self.ahead.ends[self.ahead.at];
+        self.ahead.at += 1;
+        Ok(Some(self.give(self.start, end, end + 1)))
+    }
+
+    /// The line that comes `count` lines (from 0) after those that were given out, if the buffer has it and it was just
+    /// cut by [`RecordReader::next_line`].
+    #[inline]
+    pub fn line_ahead(&mut self, count: usize) -> Option<&[u8]> {
+        let ahead = &mut self.ahead;
+        if ahead.at + count >= ahead.len {
+            if ahead.at == ahead.len || ahead.from >= self.end {
+                return None;
+            }
+            ahead.find(&self.buf[..self.end], self.start, ahead.byte);
+        }
+        let at = ahead.at + count;
+        if at >= ahead.len {
+            return None;
+        }
+        let start = match count {
+            0 => self.start,
+            _ => ahead.ends[at - 1] + 1,
+        };
+        Some(&self.buf[start..ahead.ends[at]])
     }
 
     /// Passes over records that end with `byte`, lie in the buffer and lack what `finder` looks for, but not over the last
@@ -186,6 +270,7 @@ impl RecordReader {
         }
         let passed = memchr::memchr_iter(byte, &ahead[..to]).count() as u64;
         self.start += to;
+        self.ahead.forget();
         self.at_origin = false;
         passed
     }
@@ -239,6 +324,7 @@ impl RecordReader {
     /// Gives up the stream, after an error: what was read and not given out is dropped, and there is no more.
     pub fn give_up(&mut self) {
         self.start = self.end;
+        self.ahead.forget();
         self.terminator = 0..0;
         self.eof = true;
     }
@@ -246,6 +332,7 @@ impl RecordReader {
     /// Gives the source and the buffer back, when the stream has ended: there is no more.
     pub fn release(&mut self) {
         self.src = Box::new(io::empty());
+        self.ahead.forget();
         self.buf = Vec::new();
         (self.start, self.end) = (0, 0);
         self.record = 0..0;
@@ -462,6 +549,7 @@ impl RecordReader {
         if self.eof {
             return Ok(false);
         }
+        self.ahead.forget();
         let keep_from = if self.at_origin {
             self.start
         } else {

@@ -171,6 +171,7 @@ pub struct Vm<'p> {
     pub commit_every: u64,
     since_commit: u64,
     skip: input::Skip,
+    ahead: input::LookAhead,
     /// Who is told of marked places.
     pub watch: Option<Box<dyn Watch>>,
     /// Whether commits wait for the medium.
@@ -261,6 +262,7 @@ impl<'p> Vm<'p> {
             commit_every: 0,
             since_commit: 0,
             skip: Default::default(),
+            ahead: Default::default(),
             watch: None,
             durability: Durability::Durable,
             lint_is_fatal: false,

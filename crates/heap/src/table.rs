@@ -237,6 +237,26 @@ impl Heap {
         }))
     }
 
+    /// The hash of a key.
+    #[inline]
+    pub(crate) fn hash_of(&self, text: &[u8]) -> u64 {
+        self.key(text).hash
+    }
+
+    /// The slot where a search for `hash` begins; none in a table without an index.
+    #[inline]
+    pub(crate) fn home_slot(&self, t: Table, hash: u64) -> Result<Option<u64>> {
+        let segment = self.segment(t, hash)?;
+        Ok(segment.map(|segment| segment.slot(tag_of(hash))))
+    }
+
+    /// The entry that a slot names, if it can be that of `hash`.
+    #[inline]
+    pub(crate) fn entry_in_slot(&self, slot: u64, hash: u64) -> Result<Option<u64>> {
+        let slot = IndexSlot(self.region.get(slot)?);
+        Ok((slot.0 != 0 && slot.tag() == tag_of(hash)).then(|| slot.entry()))
+    }
+
     /// The entry of `key`.
     #[inline(always)]
     fn find_entry(&self, t: Table, key: &Key<'_>) -> Result<Option<u64>> {

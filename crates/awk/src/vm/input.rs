@@ -2,10 +2,12 @@
 //!
 //! Invariant: `record.reader` is the main input while `Input::open` holds.
 
+mod ahead;
 mod getline;
 mod operands;
 mod skip;
 
+pub(super) use ahead::LookAhead;
 pub(super) use getline::Into;
 pub use operands::assignment;
 pub(super) use skip::Skip;
@@ -198,6 +200,7 @@ impl Vm<'_> {
             return Ok(false);
         };
         self.take_record(range)?;
+        self.look_ahead();
         Ok(true)
     }
 

@@ -303,6 +303,9 @@ pub(super) extern "C" fn step_element(
     kind: i64,
     delta: f64,
 ) -> f64 {
+    if kind == KEY_FIELD {
+        c.vm.look_ahead_in_record(Arr(array), key as usize);
+    }
     c.set_key(key, kind);
     let result = c.vm.entry(Arr(array)).and_then(|(array, slot)| {
         let old = c.vm.store.get_num(array, slot)?;

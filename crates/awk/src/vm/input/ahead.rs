@@ -1,0 +1,119 @@
+//! Looks at records ahead of the current one: where the rules look into a large array with a field as the key, the memory that
+//! they will touch is fetched while earlier records are worked on.
+//!
+//! Invariant: no effect but on time. What is guessed wrong (FS changes, the array is another) is fetched in vain.
+
+use heap::KeyHash;
+
+use crate::code::Arr;
+use crate::records::Separator;
+use crate::settings::Notation;
+use crate::vm::Vm;
+
+/// How many records ahead the index, the entry and a long key are fetched.
+const FIRST: usize = 12;
+const SECOND: usize = 8;
+const THIRD: usize = 4;
+/// Hashes that are kept: a power of two, more than `FIRST`.
+const KEPT: usize = 16;
+/// The same for fields of one record.
+const FIELDS_FIRST: usize = 4;
+const FIELDS_SECOND: usize = 2;
+const FIELDS_KEPT: usize = 8;
+/// An array with fewer elements lies in the processor's caches.
+const ELEMENTS_MIN: u64 = 20_000;
+/// So often, in records, the arrays are looked at again.
+const AGAIN: u32 = 1 << 14;
+
+/// See the top of the file.
+#[derive(Default)]
+pub(in crate::vm) struct LookAhead {
+    /// Records until the arrays are looked at again.
+    left: u32,
+    /// It is worth it.
+    is_on: bool,
+    /// The record's number, modulo [`KEPT`], and the hashes of those ahead by that, for each array.
+    at: usize,
+    hashes: [[KeyHash; KEPT]; 4],
+    /// The hashes of fields by their number, modulo [`FIELDS_KEPT`].
+    fields: [KeyHash; FIELDS_KEPT],
+}
+
+impl Vm<'_> {
+    /// A record was read for the rules.
+    #[inline]
+    pub(super) fn look_ahead(&mut self) {
+        if self.code.looked_up.is_empty() {
+            return;
+        }
+        if self.ahead.left == 0 {
+            self.judge_ahead();
+        }
+        self.ahead.left -= 1;
+        if self.ahead.is_on {
+            self.fetch_ahead();
+        }
+    }
+
+    /// Field `n` is a key of `array`: its neighbours are likely to be the next.
+    #[inline]
+    pub(in crate::vm) fn look_ahead_in_record(&mut self, array: Arr, n: usize) {
+        let Some(array) = self.store.known_array(array).filter(|a| !a.scratch) else {
+            return;
+        };
+        let heap = &self.store.main;
+        if !heap.is_table_large(array.table, ELEMENTS_MIN) {
+            return;
+        }
+        let hashes = &mut self.ahead.fields;
+        if let Some(key) = self.record.cut_field(n + FIELDS_FIRST) {
+            let hash = heap.key_hash(key);
+            hashes[(n + FIELDS_FIRST) % FIELDS_KEPT] = hash;
+            heap.fetch_slot(array.table, hash);
+        }
+        heap.fetch_entry(array.table, hashes[(n + FIELDS_SECOND) % FIELDS_KEPT]);
+    }
+
+    /// Whether an array is so large that it is worth it.
+    #[cold]
+    fn judge_ahead(&mut self) {
+        let is_large = |(array, _): &(Arr, u32)| {
+            let array = self.store.known_array(*array)?;
+            let count = self.store.main.table_len(array.table).ok()?;
+            (!array.scratch && count >= ELEMENTS_MIN).then_some(())
+        };
+        let plain = self.record.notation == Notation::Plain
+            && matches!(*self.settings.separator, Separator::Byte(_));
+        self.ahead.is_on = plain
+            && self
+                .code
+                .looked_up
+                .iter()
+                .any(|pair| is_large(pair).is_some());
+        self.ahead.left = AGAIN;
+    }
+
+    fn fetch_ahead(&mut self) {
+        let Some(reader) = &mut self.record.reader else {
+            return;
+        };
+        let at = self.ahead.at + 1;
+        self.ahead.at = at;
+        let line = reader.line_ahead(FIRST);
+        let heap = &self.store.main;
+        let looked_up = self.code.looked_up.iter().zip(&mut self.ahead.hashes);
+        for ((array, field), hashes) in looked_up {
+            let Some(array) = self.store.known_array(*array).filter(|a| !a.scratch) else {
+                continue;
+            };
+            let key = line.and_then(|line| self.settings.splitter.glance(line, *field));
+            if let Some(key) = key {
+                let hash = heap.key_hash(key);
+                hashes[(at + FIRST) % KEPT] = hash;
+                heap.fetch_slot(array.table, hash);
+            }
+            heap.fetch_entry(array.table, hashes[(at + SECOND) % KEPT]);
+            heap.fetch_text(array.table, hashes[(at + THIRD) % KEPT]);
+        }
+    }
+}
