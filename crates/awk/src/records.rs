@@ -220,15 +220,26 @@ impl RecordReader {
     /// As [`RecordReader::next`].
     #[inline]
     pub fn next_line(&mut self, byte: u8) -> io::Result<Option<Range<usize>>> {
-        if self.ahead.at == self.ahead.len || self.ahead.byte != byte {
-            self.ahead.find(&self.buf[..self.end], self.start, byte);
-            if self.ahead.len == 0 {
-                return self.next_line_slowly(byte);
-            }
+        if let Some(line) = self.ready_line(byte) {
+            return Ok(Some(line));
         }
-        let end = self.ahead.ends[self.ahead.at];
-        self.ahead.at += 1;
-        Ok(Some(self.give(self.start, end, end + 1)))
+        self.ahead.find(&self.buf[..self.end], self.start, byte);
+        match self.ready_line(byte) {
+            Some(line) => Ok(Some(line)),
+            None => self.next_line_slowly(byte),
+        }
+    }
+
+    /// The next line, if its end has been found already.
+    #[inline(always)]
+    pub fn ready_line(&mut self, byte: u8) -> Option<Range<usize>> {
+        let ahead = &mut self.ahead;
+        if ahead.at == ahead.len || ahead.byte != byte {
+            return None;
+        }
+        let end = ahead.ends[ahead.at];
+        ahead.at += 1;
+        Some(self.give(self.start, end, end + 1))
     }
 
     /// The line that comes `count` lines (from 0) after those that were given out, if the buffer has it and it was just

@@ -71,7 +71,7 @@ fn half(bytes: &[u8]) -> u64 {
 }
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-#[allow(unsafe_code)] // docs/decisions/007-bytes-at-once.md
+#[allow(unsafe_code)] // docs/decisions/008-bytes-at-once.md
 #[inline(always)]
 fn equal(words: [u64; 2], byte: u8) -> u32 {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};

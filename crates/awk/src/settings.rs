@@ -102,6 +102,9 @@ pub struct Settings {
     pub argind: f64,
     /// RS.
     pub separator: Rc<Separator>,
+    /// What ends a record, while nothing but the next line has to be done for one; whoever changes that says `None`, and
+    /// whoever reads a record finds out again.
+    pub plain_lines: Option<u8>,
     /// `RS = ""`: newlines separate fields too.
     pub paragraph: bool,
     rs_is_empty: bool,
@@ -161,6 +164,7 @@ impl Settings {
             ignore_case: false,
             argind: 0.0,
             separator: Rc::new(Separator::Byte(b'\n')),
+            plain_lines: None,
             paragraph: false,
             rs_is_empty: false,
             values,
@@ -342,6 +346,7 @@ impl Settings {
     }
 
     fn set_separator(&mut self, value: &Value) -> Step<()> {
+        self.plain_lines = None;
         let text = &self.text_of(value)[..];
         if let Value::Regex(_) = value {
             let mut regex = self.typed("RS", text)?;

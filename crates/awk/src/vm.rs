@@ -385,9 +385,10 @@ impl<'p> Vm<'p> {
             if !limits.contain(self) {
                 return Ok(Flow::Left);
             }
-            let op = ops[self.ip];
+            // By reference: a copy would go through the stack, and its tag wait for that.
+            let op = &ops[self.ip];
             self.ip += 1;
-            match op {
+            match *op {
                 // ---- numbers ----
                 Op::Num(n) => self.nums.push(n),
                 Op::NumGlobal(n) => {
@@ -496,7 +497,7 @@ impl<'p> Vm<'p> {
                 | Op::ExactUnder(_)
                 | Op::ExactStep { .. }
                 | Op::ExactStepUnder { .. }
-                | Op::ValFieldPeek => self.exact(op)?,
+                | Op::ValFieldPeek => self.exact(*op)?,
 
                 // ---- values ----
                 Op::Const(n) => self.vals.push(code.consts[n as usize].clone()),

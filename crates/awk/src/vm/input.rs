@@ -17,6 +17,7 @@ use awk_syntax::names::Special;
 use super::Vm;
 use super::resume::Segment;
 use crate::error::{Fatal, Step as Result, system_reason};
+use crate::records::Separator;
 use crate::streams::{StreamError, wants_limit};
 use crate::value::Value;
 
@@ -190,6 +191,21 @@ impl Vm<'_> {
     /// The next record as `$0`; false at the end of input.
     #[inline]
     pub(super) fn next_record(&mut self) -> Result<bool> {
+        if let Some(byte) = self.settings.plain_lines
+            && let Some(reader) = &mut self.record.reader
+            && let Some(range) = reader.ready_line(byte)
+        {
+            self.settings.nr += 1.0;
+            self.settings.fnr += 1.0;
+            self.record.set_read(range, &self.settings)?;
+            self.look_ahead();
+            return Ok(true);
+        }
+        self.next_record_in_full()
+    }
+
+    #[inline(never)]
+    fn next_record_in_full(&mut self) -> Result<bool> {
         self.commit_if_due()?;
         self.pass_over();
         let read = match self.read_main()? {
@@ -201,6 +217,15 @@ impl Vm<'_> {
         };
         self.take_record(range)?;
         self.look_ahead();
+        let is_plain = self.resume.is_none()
+            && self.json.is_none()
+            && self.commit_every == 0
+            && self.code.required.is_none()
+            && !self.code.uses(Special::RT);
+        self.settings.plain_lines = match *self.settings.separator {
+            Separator::Byte(byte) if is_plain && self.input.open => Some(byte),
+            _ => None,
+        };
         Ok(true)
     }
 

@@ -355,6 +355,7 @@ impl Vm<'_> {
             *self.streams.stdin() = reader;
         }
         self.input.open = false;
+        self.settings.plain_lines = None;
         self.input.is_stdin = false;
         Ok(())
     }
