@@ -19,6 +19,7 @@ fn open(machine: &Machine, boot: u64) -> heap::Result<Heap> {
         Access::Writer,
         [boot as u8; 16],
         RESERVE,
+        None,
     )?)
 }
 

@@ -18,6 +18,7 @@ fn open(machine: &Machine, boot: u64) -> region::Result<Region> {
         Access::Writer,
         [boot as u8; 16],
         RESERVE,
+        None,
     )
 }
 
