@@ -21,6 +21,7 @@ use crate::spill::Spill;
 use crate::storage::Storage;
 use crate::sums::{Compared, Sums};
 use crate::{Durability, Region, Result};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -43,6 +44,9 @@ const HEAP_STEP_BYTES: Range<u64> = 64 << 10..256 << 20;
 const PRIVATE_PAGES_KEPT: usize = 16 << 10;
 /// Adjacent lines are written back in pieces of up to this.
 const APPLY_CHUNK_BYTES: u64 = 1 << 20;
+
+/// Spilled memory is asked for so far ahead when a commit goes through it.
+const READ_AHEAD_BYTES: u64 = 4 << 20;
 
 /// What one commit did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +102,8 @@ pub(crate) struct Backing {
     pub(crate) private_pages: usize,
     /// The heap file has unflushed fresh space.
     pub(crate) heap_unflushed: bool,
+    /// What lies behind the committed end of the heap file is of no use: not so while a lost journal leaves that end in doubt.
+    pub(crate) end_is_known: bool,
     /// Space of the heap file reserved so far; 0 when not looked at yet.
     pub(crate) allocated_end: u64,
     pub(crate) boot: [u8; 16],
@@ -534,8 +540,7 @@ impl Region {
         }
         let unspilled = self.cards.unspilled().len();
         let dirty = self.cards.dirty();
-        let fresh = self.map.slice(old_end, self.end);
-        stats.fresh_bytes = fresh.len() as u64;
+        stats.fresh_bytes = self.end - old_end;
         // What was spilled is there already.
         let mut at = self.spill.fresh_start(old_end).min(self.end);
         for chunk in self
@@ -549,12 +554,17 @@ impl Region {
                 .map_err(|e| backing.io("write fresh space", e))?;
             at += chunk.len() as u64;
         }
-        let fresh_sums = journal::page_sums(fresh);
-        let page_sum = |page: &DirtyPage| {
-            let start = page.page * PAGE_BYTES;
-            page_sum(self.map.slice(start, start + PAGE_BYTES))
+        let sums_of = |pages: &mut dyn Iterator<Item = u64>| -> Vec<u64> {
+            let ahead = ReadAhead::over(&self.map, &self.spill);
+            let sum = |page| {
+                let start = page * PAGE_BYTES;
+                ahead.at(start);
+                page_sum(self.map.slice(start, start + PAGE_BYTES))
+            };
+            pages.map(sum).collect()
         };
-        let page_sums: Vec<u64> = dirty.iter().map(page_sum).collect();
+        let fresh_sums = sums_of(&mut (old_end / PAGE_BYTES..self.end / PAGE_BYTES));
+        let page_sums = sums_of(&mut dirty.iter().map(|dirty| dirty.page));
 
         let contents = Contents {
             generation: backing.superblock.generation,
@@ -568,17 +578,22 @@ impl Region {
         };
         stats.lines = contents.lines();
         let map = &self.map;
-        let line = |run: &Range<u64>| map.slice(run.start, run.end);
+        let ahead = ReadAhead::over(map, &self.spill);
+        let line = |run: &Range<u64>| {
+            ahead.at(run.start);
+            map.slice(run.start, run.end)
+        };
         let spill = Some(&mut self.spill).filter(|spill| spill.is_active());
         backing.append(&contents, line, spill, &mut stats)?;
         stats.seq = backing.tail.seq;
-        if !fresh.is_empty() {
+        if stats.fresh_bytes > 0 {
             backing.fresh_seqs.push(stats.seq);
             backing.heap_unflushed = true;
         }
         for page in dirty {
             *backing.pending.entry(page.page).or_default() |= page.lines;
         }
+        backing.end_is_known = true;
         backing.private_pages += unspilled;
         self.cards.clear();
         self.cards.set_tracked_end(self.end);
@@ -748,8 +763,9 @@ impl Region {
         };
         backing.check_writer("close")?;
         stats.seq = backing.tail.seq;
-        if backing.allocated_end > backing.tail.end {
-            // The reserve is for a running writer. An error costs room, not data.
+        // The reserve is for a running writer, and what one that was killed had there is of no use. An error costs room, not
+        // data.
+        if backing.end_is_known && backing.heap.len().is_ok_and(|len| len > backing.tail.end) {
             let _ = backing.heap.set_len(backing.tail.end);
         }
         if durability == Durability::Durable {
@@ -777,6 +793,30 @@ impl Region {
             .spill
             .forget_granules(&mut self.map, heap, backing.tail.end);
         backing.poison_on_error("map the heap", mapped.map(|_| ()))
+    }
+}
+
+/// Asks for what was spilled before it is gone through in ascending order: page by page the medium would be waited for.
+struct ReadAhead<'m> {
+    map: &'m Map,
+    /// Up to here it was asked for; none where nothing was spilled.
+    asked: Option<Cell<u64>>,
+}
+
+impl<'m> ReadAhead<'m> {
+    fn over(map: &'m Map, spill: &Spill) -> ReadAhead<'m> {
+        let asked = spill.is_active().then(|| Cell::new(0));
+        ReadAhead { map, asked }
+    }
+
+    fn at(&self, offset: u64) {
+        let Some(asked) = &self.asked else { return };
+        if offset + READ_AHEAD_BYTES / 2 >= asked.get() {
+            let start = asked.get().max(offset) / PAGE_BYTES * PAGE_BYTES;
+            let end = (offset + READ_AHEAD_BYTES).next_multiple_of(PAGE_BYTES);
+            self.map.will_need(start, end);
+            asked.set(end);
+        }
     }
 }
 

@@ -120,7 +120,20 @@ impl Map {
         start: u64,
         end: u64,
     ) -> io::Result<()> {
-        self.map_fixed(file.as_raw_fd(), libc::MAP_SHARED, start, end)
+        self.map_fixed(file.as_raw_fd(), libc::MAP_SHARED, start, end)?;
+        // What is used at random, an index say, would be read with megabytes around it, at the cost of what is in use
+        // (read-ahead of 8 MiB: 2.4 instead of 20 MB/s of growth; 2026-11). Who goes through it in order says so.
+        if start < end {
+            // SAFETY: the range was just mapped; the advice changes no content.
+            unsafe {
+                libc::madvise(
+                    self.base().add(start as usize).cast(),
+                    (end - start) as usize,
+                    libc::MADV_RANDOM,
+                )
+            };
+        }
+        Ok(())
     }
 
     /// Makes `[start, end)` anonymous memory of zeros, as it was in the beginning.
@@ -153,6 +166,36 @@ impl Map {
             Err(io::Error::last_os_error())
         } else {
             Ok(())
+        }
+    }
+
+    /// Lets the kernel take the memory of `[start, end)` first, but for the pages that are used again.
+    pub(crate) fn cool(&mut self, start: u64, end: u64) {
+        assert!(start.is_multiple_of(PAGE_BYTES) && end <= self.len);
+        if start < end {
+            // SAFETY: the range lies in our reservation; the advice changes no content.
+            unsafe {
+                libc::madvise(
+                    self.base().add(start as usize).cast(),
+                    (end - start) as usize,
+                    libc::MADV_COLD,
+                )
+            };
+        }
+    }
+
+    /// Starts reading `[start, end)` of a mapped file, as far as it is not in memory.
+    pub(crate) fn will_need(&self, start: u64, end: u64) {
+        let end = end.min(self.len);
+        if start < end {
+            // SAFETY: the range lies in our reservation; the advice changes no content.
+            unsafe {
+                libc::madvise(
+                    self.base().add(start as usize).cast(),
+                    (end - start) as usize,
+                    libc::MADV_WILLNEED,
+                )
+            };
         }
     }
 

@@ -547,6 +547,7 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         pending,
         private_pages: replayed.private_pages(),
         heap_unflushed: false,
+        end_is_known: !how.lost_journal,
         allocated_end: 0,
         boot,
         nonce: new_nonce(&boot),

@@ -61,14 +61,16 @@ struct Pacer {
 }
 
 impl Pacer {
-    fn push(&mut self, storage: &mut dyn Storage, range: Range<u64>) -> io::Result<()> {
+    /// Asks for `range` to be written; returns what was written by now.
+    fn push(&mut self, storage: &mut dyn Storage, range: Range<u64>) -> io::Result<Range<u64>> {
         let before = if self.asked.len() < PIECES_WAITING {
             0..0
         } else {
             self.asked.pop_front().unwrap_or(0..0)
         };
         self.asked.push_back(range.clone());
-        storage.write_back(range, before)
+        storage.write_back(range, before.clone())?;
+        Ok(before)
     }
 }
 
@@ -249,16 +251,10 @@ impl Spill {
         committed_end: u64,
     ) -> io::Result<Vec<Range<u64>>> {
         let runs = self.granule_runs(committed_end);
-        match heap.mappable() {
-            // In one piece, which joins the mappings again.
-            Some(file) if runs.len() > 1 => map.map_private(file, 0, committed_end)?,
-            Some(file) => {
-                for run in &runs {
-                    map.map_private(file, run.start, run.end)?;
-                }
-            }
-            None => {
-                for run in &runs {
+        for run in &runs {
+            match heap.mappable() {
+                Some(file) => map.map_private(file, run.start, run.end)?,
+                None => {
                     map.map_anonymous(run.start, run.end)?;
                     heap.read_at(map.slice_mut(run.start, run.end), run.start)?;
                 }
@@ -431,11 +427,12 @@ fn lies_in_memory(file: BorrowedFd<'_>) -> bool {
 }
 
 impl Region {
-    /// Bounds the memory that uncommitted stores may take: beyond it they go to files, from where the kernel pages them in and
-    /// out. Without this the bound is what the machine has room for; see [`crate::Options::memory_budget_bytes`].
-    pub fn set_memory_budget(&mut self, bytes: u64) {
-        self.spill.budget = Budget::new(Some(bytes));
-        self.allow_growth();
+    /// How much of what is not committed lies in files, so that it takes memory only while it is used. In whole granules.
+    pub fn spilled_bytes(&self) -> u64 {
+        let committed_end = self.committed_end();
+        let granules = self.spill.granule_runs(committed_end);
+        let fresh = self.spill.fresh_end.min(self.end).max(committed_end) - committed_end;
+        fresh + granules.iter().map(|run| run.end - run.start).sum::<u64>()
     }
 
     /// Bytes of fresh space, and of copies of committed pages, that are in private memory. Upper bounds.
@@ -517,7 +514,11 @@ impl Region {
             Some(scratch) if !backing.writer => self.spill.pacer.push(scratch, range),
             _ => self.spill.pacer.push(&mut *backing.heap, range),
         };
-        backing.poison_on_error("write fresh space", pushed)
+        let mut written = 0..0;
+        let pushed = pushed.map(|range| written = range);
+        backing.poison_on_error("write fresh space", pushed)?;
+        self.map.cool(written.start, written.end);
+        Ok(())
     }
 
     /// Moves fresh space to a file, up to `filled`: what lies behind that has not been stored to.
