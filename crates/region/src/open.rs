@@ -484,14 +484,17 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         }
         .into());
     }
+    let mut spill = Spill::new(how.memory_budget_bytes);
     match heap.mappable() {
-        Some(file) => map.map_private(file, 0, end).map_err(io("map it"))?,
+        Some(file) => {
+            map.map_private(file, 0, end).map_err(io("map it"))?;
+            spill.advise(&mut map, end);
+        }
         None => heap
             .read_at(map.slice_mut(0, end), 0)
             .map_err(io("read it"))?,
     }
     let mut pending: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut spill = Spill::new(how.memory_budget_bytes);
     let mut replayed = Replayed::new(end);
     for frame in &found.frames {
         journal::for_each_run(&*journal, frame, |run, at| {

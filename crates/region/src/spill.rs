@@ -33,6 +33,8 @@ const PIECES_WAITING: usize = 16;
 /// what Linux allows a process.
 const GRANULE_BYTES_MIN: u64 = 64 << 10;
 const GRANULES_MAX: u64 = 16 << 10;
+/// Smaller heaps are taken to fit into memory.
+const ADVISED_FROM_BYTES: u64 = 256 << 20;
 /// Space of the scratch file for a snapshot's growth is reserved ahead by this.
 const SCRATCH_STEP_BYTES: u64 = 16 << 20;
 
@@ -229,8 +231,17 @@ impl Spill {
     ) -> io::Result<()> {
         if let Some(file) = heap.mappable() {
             map.map_private(file, fresh.start, fresh.end)?;
+            self.advise(map, fresh.end);
         }
         self.forget_fresh(map, fresh.end)
+    }
+
+    /// To be called when `[0, committed_end)` was mapped from the heap file: a heap that does not fit into memory is used like
+    /// an index, whatever the layer above does with it.
+    pub(crate) fn advise(&mut self, map: &mut Map, committed_end: u64) {
+        if committed_end >= ADVISED_FROM_BYTES && committed_end / 2 > self.budget.ask() {
+            map.read_singly(0, committed_end);
+        }
     }
 
     /// Makes fresh space from `start` on, as far as it is mapped shared, anonymous memory of zeros.
@@ -259,6 +270,9 @@ impl Spill {
                     heap.read_at(map.slice_mut(run.start, run.end), run.start)?;
                 }
             }
+        }
+        if !runs.is_empty() && heap.mappable().is_some() {
+            self.advise(map, committed_end);
         }
         self.granules.clear();
         if self.fresh_end == 0
