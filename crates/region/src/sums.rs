@@ -149,6 +149,7 @@ impl Sums {
         let mut page = first;
         while page < end {
             let count = BATCH.min(end - page);
+            map.will_need(page * PAGE_BYTES, (page + 2 * count) * PAGE_BYTES);
             self.read(page, &mut known[..count as usize])?;
             for (page, &sum) in (page..page + count).zip(&known) {
                 let expected = from_frames.get(&page).copied().unwrap_or(sum);

@@ -20,6 +20,14 @@ fn assert_filled(region: &Region, bytes: u64, value: u64) {
 }
 
 fn main() {
+    // What runners of tests ask first.
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        if !arguments.iter().any(|argument| argument == "--ignored") {
+            println!("a_child_keeps_the_spilled_state_of_the_fork: test");
+        }
+        return;
+    }
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("f.heap");
     let options = Options {
