@@ -119,12 +119,12 @@ def run(report, small):
             remove(ours)
             took, _ = execute(lines, [PMAWK, persist, *extra, ingest], where)
             row(what, took, f"heap of {ours.stat().st_size // MIB:,} MiB")
-        took, answer = execute(10_000, [PMAWK, persist, ask], group)
+        took, answer = execute(10_000, [PMAWK, persist, "--snapshot", ask], group)
         assert answer.strip() == str(10_000 * 10_001 // 2), answer
         row("pmawk, 10,000 questions, bounded", took)
         took, _ = execute(lines, [PMAWK, persist, "{ id[$0]++ }"], group)
         row("pmawk, every value changed, bounded", took, "one commit")
-        took, answer = execute(10_000, [PMAWK, persist, ask], group)
+        took, answer = execute(10_000, [PMAWK, persist, "--snapshot", ask], group)
         assert answer.strip() == str(10_000 * 10_001 // 2 + 10_000), answer
         remove(ours)
         for prefix in ([], ["setarch", "-R"]):
