@@ -26,9 +26,9 @@ use std::path::Path;
 
 /// Bytes are moved to files in pieces of this.
 const PIECE_BYTES: u64 = 1 << 20;
-/// So many pieces may wait for the medium at once: enough to keep it busy, few beside any budget. Without such a bound dirty
+/// So much may wait for the medium at once: enough to keep it busy, little beside any budget. Without such a bound dirty
 /// pages fill a control group of version 1, which does not slow writers down, and its killer comes.
-const PIECES_WAITING: usize = 16;
+const WAITING_BYTES: u64 = 16 << 20;
 /// A granule has at least this, and there are at most [`GRANULES_MAX`] of them: twice as many mappings are a quarter of
 /// what Linux allows a process.
 const GRANULE_BYTES_MIN: u64 = 64 << 10;
@@ -60,16 +60,18 @@ pub(crate) struct Spill {
 #[derive(Default)]
 struct Pacer {
     asked: VecDeque<Range<u64>>,
+    asked_bytes: u64,
 }
 
 impl Pacer {
     /// Asks for `range` to be written; returns what was written by now.
     fn push(&mut self, storage: &mut dyn Storage, range: Range<u64>) -> io::Result<Range<u64>> {
-        let before = if self.asked.len() < PIECES_WAITING {
-            0..0
-        } else {
-            self.asked.pop_front().unwrap_or(0..0)
-        };
+        let mut before = 0..0;
+        if self.asked_bytes > WAITING_BYTES {
+            before = self.asked.pop_front().unwrap_or(before);
+            self.asked_bytes -= before.end - before.start;
+        }
+        self.asked_bytes += range.end - range.start;
         self.asked.push_back(range.clone());
         storage.write_back(range, before.clone())?;
         Ok(before)
