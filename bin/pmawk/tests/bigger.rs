@@ -1,7 +1,7 @@
 //! Heaps larger than memory: a control group bounds what pmawk may have, the heap outgrows it, and everything holds that holds
 //! otherwise: a kill at any moment leaves the last commit, a whole run commits, queries answer.
 //!
-//! `PERDURE_BIGGER_MIB` sets the size of the heap (256; the bound is an eighth of it, but at least 64 MiB). It needs a control
+//! `PERDURE_BIGGER_MIB` sets the size of the heap (128; the bound is an eighth of it, but at least 32 MiB). It needs a control
 //! group for memory that this user may make, root's as a rule; where there is none the test says so and passes.
 #![allow(clippy::print_stdout)] // what was left out, seeds and tallies are for people
 
@@ -103,10 +103,10 @@ fn kill(mut child: Child) {
 #[test]
 fn a_heap_outgrows_its_memory_and_a_kill_at_any_moment_leaves_the_last_commit() {
     let given = std::env::var("PERDURE_BIGGER_MIB").ok();
-    let mib = given.map_or(256, |text| {
+    let mib = given.map_or(128, |text| {
         text.parse::<u64>().expect("PERDURE_BIGGER_MIB is a number")
     });
-    let limit_bytes = (mib / 8).max(64) * MIB;
+    let limit_bytes = (mib / 8).max(32) * MIB;
     let Some(bound) = Bound::new(limit_bytes) else {
         println!("left out: no control group for memory can be made here");
         return;

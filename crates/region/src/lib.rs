@@ -51,7 +51,8 @@ pub enum Durability {
     /// Commit returns after the flush: the state survives a power cut.
     #[default]
     Durable,
-    /// No flush on the critical path: a killed process loses nothing, a power cut may go back to an earlier commit.
+    /// No flush on the critical path: a killed process loses nothing, a power cut may go back to an earlier commit. (Where
+    /// memory is short a commit may flush all the same: see [`Options::memory_budget_bytes`].)
     Lazy,
 }
 

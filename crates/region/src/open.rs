@@ -80,8 +80,8 @@ pub struct Options {
     /// Whether pages are compared with their sums.
     pub verify: Verify,
     /// How much uncommitted memory may be held before it goes to files, from where the kernel pages it in and out; none: what
-    /// the machine has room for (three eighths of its memory or of the control group's limit). It costs no more than the
-    /// slowness of the medium; the bound is kept but for a few megabytes.
+    /// the machine has room for (three eighths of its memory or of the control group's limit). A lazy commit whose lines wait
+    /// to be written back flushes when they take more than half of it. If there is no room for those files, all stays in memory.
     pub memory_budget_bytes: Option<u64>,
     /// Called once when there is a wait for another writer.
     pub on_wait: Option<Box<dyn FnMut()>>,
