@@ -149,12 +149,13 @@ fn a_heap_outgrows_its_memory_and_a_kill_at_any_moment_leaves_the_last_commit() 
                 break;
             }
             assert_eq!(found, (before, f64::from(round)), "after {moment:?}");
+            println!("run {round} was killed after {moment:?}, and the last commit is whole");
         }
         if content(&path).1 == f64::from(round) {
             took = whole(keys, 0).1;
+            println!("run {round} of {keys} keys took {took:?}");
         }
         assert_eq!(content(&path), (keys, f64::from(round) + 1.0));
-        println!("run {round} of {keys} keys took {took:?}");
     }
     let size = fs::metadata(&path).expect("it is there").len();
     assert!(
