@@ -172,12 +172,25 @@ fn tables_do_what_the_model_does() {
 
 #[test]
 fn commits_and_aborts_and_reopening_keep_the_committed_content() {
+    commits_and_aborts(None);
+}
+
+#[test]
+fn commits_and_aborts_keep_it_in_a_heap_larger_than_its_memory() {
+    commits_and_aborts(Some(128 << 10));
+}
+
+fn commits_and_aborts(memory_budget_bytes: Option<u64>) {
+    let options = |access: Options| Options {
+        memory_budget_bytes,
+        ..access
+    };
     let seed = Rng::seed_from_env();
     println!("seed {seed} (PERDURE_TEST_SEED)");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.heap");
     let mut rng = Rng::new(seed);
-    let mut heap = Heap::open(&path, Options::writer()).unwrap();
+    let mut heap = Heap::open(&path, options(Options::writer())).unwrap();
     let mut t = heap.root("t").unwrap();
     heap.commit(Durability::Lazy).unwrap();
     let (mut model, mut committed) = (Model::default(), Model::default());
@@ -205,14 +218,14 @@ fn commits_and_aborts_and_reopening_keep_the_committed_content() {
                     Durability::Lazy
                 })
                 .unwrap();
-                heap = Heap::open(&path, Options::writer()).unwrap();
+                heap = Heap::open(&path, options(Options::writer())).unwrap();
                 t = heap.root_find("t").unwrap().unwrap();
                 model = committed.clone();
                 compare(&heap, t, &model);
                 assert_sound(&heap);
             }
             3 if rng.chance(3) => {
-                let reader = Heap::open(&path, Options::snapshot()).unwrap();
+                let reader = Heap::open(&path, options(Options::snapshot())).unwrap();
                 let t = reader.root_find("t").unwrap().unwrap();
                 compare(&reader, t, &committed);
                 assert_sound(&reader);

@@ -26,7 +26,14 @@ pub(crate) struct Cards {
     pages: Vec<u64>,
     /// Stores below this offset are tracked; 0 where nothing is committed.
     tracked_end: u64,
+    /// Pages of the list before this one were spilled.
+    spilled: usize,
+    /// The length of the list beyond which [`Cards::mark`] says so.
+    pages_max: usize,
 }
+
+/// Beyond this many pages (64 MiB of the region) the memory of cards is given back instead of being zeroed.
+const CLEARED_PAGES_MAX: usize = 16 << 10;
 
 impl Cards {
     pub(crate) fn none() -> Cards {
@@ -34,6 +41,8 @@ impl Cards {
             bytes: None,
             pages: Vec::new(),
             tracked_end: 0,
+            spilled: 0,
+            pages_max: usize::MAX,
         }
     }
 
@@ -44,6 +53,8 @@ impl Cards {
             bytes: Some(bytes),
             pages: Vec::new(),
             tracked_end,
+            spilled: 0,
+            pages_max: usize::MAX,
         })
     }
 
@@ -51,31 +62,32 @@ impl Cards {
         self.tracked_end = end;
     }
 
-    /// Notes a store to `len` (at least 1) bytes at `offset`; to be called for every store.
+    /// Notes a store to `len` (at least 1) bytes at `offset`; to be called for every store. True if that made more dirty
+    /// pages than [`Cards::grow_by`] allowed: then it is time to spill some.
     #[inline]
-    pub(crate) fn mark(&mut self, offset: u64, len: u64) {
-        if offset < self.tracked_end {
-            self.mark_tracked(offset, len);
-        }
+    pub(crate) fn mark(&mut self, offset: u64, len: u64) -> bool {
+        offset < self.tracked_end && self.mark_tracked(offset, len)
     }
 
     #[inline]
-    fn mark_tracked(&mut self, offset: u64, len: u64) {
-        let Some(cards) = &self.bytes else { return };
+    fn mark_tracked(&mut self, offset: u64, len: u64) -> bool {
+        let Some(cards) = &self.bytes else {
+            return false;
+        };
         let first = offset / LINE_BYTES;
         let last = (offset + (len - 1)) / LINE_BYTES;
         // SAFETY: tracked_end is at most the region's length, and there is a card for each line of it (Cards::new).
         let first_is_set = unsafe { *cards.base().add(first as usize) } != 0;
-        if first != last || !first_is_set {
-            self.mark_lines(first, last);
-        }
+        (first != last || !first_is_set) && self.mark_lines(first, last)
     }
 
     #[cold]
     #[inline(never)]
-    fn mark_lines(&mut self, first: u64, last: u64) {
+    fn mark_lines(&mut self, first: u64, last: u64) -> bool {
         let last = last.min((self.tracked_end - 1) / LINE_BYTES);
-        let Some(map) = &mut self.bytes else { return };
+        let Some(map) = &mut self.bytes else {
+            return false;
+        };
         for page in first / PAGE_LINES..=last / PAGE_LINES {
             let cards = map.slice_mut(page * PAGE_LINES, (page + 1) * PAGE_LINES);
             if mask_of(cards) == 0 {
@@ -85,6 +97,22 @@ impl Cards {
             let to = (last - page * PAGE_LINES).min(PAGE_LINES - 1);
             cards[from as usize..=to as usize].fill(1);
         }
+        self.pages.len() > self.pages_max
+    }
+
+    /// The dirty pages that were not spilled, each perhaps among those that were.
+    pub(crate) fn unspilled(&self) -> &[u64] {
+        &self.pages[self.spilled..]
+    }
+
+    /// All dirty pages so far are spilled.
+    pub(crate) fn note_spilled(&mut self) {
+        self.spilled = self.pages.len();
+    }
+
+    /// Allows `pages` more dirty pages.
+    pub(crate) fn grow_by(&mut self, pages: usize) {
+        self.pages_max = self.pages.len().saturating_add(pages);
     }
 
     pub(crate) fn is_clean(&self) -> bool {
@@ -94,6 +122,7 @@ impl Cards {
     /// The dirty pages in ascending order.
     pub(crate) fn dirty(&mut self) -> Vec<DirtyPage> {
         self.pages.sort_unstable();
+        self.spilled = 0; // the order is lost; those that were spilled will be found so again
         let Some(map) = &self.bytes else {
             return Vec::new();
         };
@@ -110,12 +139,20 @@ impl Cards {
     /// Forgets all cards.
     pub(crate) fn clear(&mut self) {
         if let Some(map) = &mut self.bytes {
-            for &page in &self.pages {
-                map.slice_mut(page * PAGE_LINES, (page + 1) * PAGE_LINES)
-                    .fill(0);
+            let len = self.tracked_end.next_multiple_of(PAGE_BYTES * LINE_BYTES) / LINE_BYTES;
+            let many = self.pages.len() > CLEARED_PAGES_MAX;
+            if !many || map.drop_pages(0, len.min(map.len())).is_err() {
+                for &page in &self.pages {
+                    map.slice_mut(page * PAGE_LINES, (page + 1) * PAGE_LINES)
+                        .fill(0);
+                }
+            }
+            if many {
+                self.pages = Vec::new();
             }
         }
         self.pages.clear();
+        self.spilled = 0;
     }
 }
 
@@ -146,6 +183,11 @@ impl DirtyPage {
             };
             Some(start + from * LINE_BYTES..start + (from + ones) * LINE_BYTES)
         })
+    }
+
+    /// How many runs there are.
+    pub(crate) fn run_count(self) -> u32 {
+        (self.lines & !(self.lines << 1)).count_ones()
     }
 
     /// The ranges to write back: the runs, with the narrowest gaps between them closed as long as that makes the bytes

@@ -1,4 +1,4 @@
-//! Commit, abort, apply and checkpoint of a region with a file behind it.
+//! Commit, apply and checkpoint of a region with a file behind it.
 //!
 //! The rules that this file keeps (the arguments are in `docs/format.md`):
 //! 1. a frame is applied to the heap file only after it was flushed, and only while no reader pins an earlier commit;
@@ -16,10 +16,12 @@ use crate::layout::{
 };
 use crate::lock::Locks;
 use crate::map::Map;
-use crate::open::{OPENING_LIMIT, Redundancy, read_superblock};
+use crate::open::Redundancy;
+use crate::spill::Spill;
 use crate::storage::Storage;
 use crate::sums::{Compared, Sums};
 use crate::{Durability, Region, Result};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -42,6 +44,9 @@ const HEAP_STEP_BYTES: Range<u64> = 64 << 10..256 << 20;
 const PRIVATE_PAGES_KEPT: usize = 16 << 10;
 /// Adjacent lines are written back in pieces of up to this.
 const APPLY_CHUNK_BYTES: u64 = 1 << 20;
+
+/// Spilled memory is asked for so far ahead when a commit goes through it.
+const READ_AHEAD_BYTES: u64 = 4 << 20;
 
 /// What one commit did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,10 +97,13 @@ pub(crate) struct Backing {
     pub(crate) suspects: Vec<Frame>,
     /// Committed lines that the heap file does not hold yet, as a mask per page.
     pub(crate) pending: BTreeMap<u64, u64>,
-    /// Pages of the working copy that were stored to, and so copied, since they were last dropped; an upper bound.
+    /// Committed pages of the working copy that were stored to, and so copied, since they were last dropped or spilled, but for
+    /// those that are dirty now; an upper bound.
     pub(crate) private_pages: usize,
     /// The heap file has unflushed fresh space.
     pub(crate) heap_unflushed: bool,
+    /// What lies behind the committed end of the heap file is of no use: not so while a lost journal leaves that end in doubt.
+    pub(crate) end_is_known: bool,
     /// Space of the heap file reserved so far; 0 when not looked at yet.
     pub(crate) allocated_end: u64,
     pub(crate) boot: [u8; 16],
@@ -148,7 +156,11 @@ impl Backing {
     }
 
     /// Rule 4: whatever `result` says, an error closes this handle for writing.
-    fn poison_on_error(&mut self, action: &'static str, result: io::Result<()>) -> Result<()> {
+    pub(crate) fn poison_on_error(
+        &mut self,
+        action: &'static str,
+        result: io::Result<()>,
+    ) -> Result<()> {
         result.map_err(|source| {
             self.poisoned = true;
             self.io(action, source)
@@ -272,11 +284,11 @@ impl Backing {
             new_end: self.tail.end,
             time_s: self.time_s,
             nonce: self.nonce,
-            runs: &[],
+            pages: &[],
             page_sums: &[],
             fresh_sums: &[],
         };
-        self.append(&contents, |_| &[], stats)?;
+        self.append(&contents, |_| &[], None, stats)?;
         self.flush(stats)
     }
 
@@ -286,6 +298,7 @@ impl Backing {
         &mut self,
         contents: &Contents<'_>,
         line: impl Fn(&Range<u64>) -> &'m [u8],
+        spill: Option<&mut Spill>,
         stats: &mut CommitStats,
     ) -> Result<()> {
         if self.superblock_suspect {
@@ -298,9 +311,17 @@ impl Backing {
             self.poison_on_error("write the superblock again", rewritten)?;
             self.superblock_suspect = false;
         }
-        let appended = self
-            .reserve_journal(contents.stored_bytes())
-            .and_then(|()| journal::append(&mut *self.journal, self.tail, contents, line));
+        let reserved = self.reserve_journal(contents.stored_bytes());
+        let heap = &mut *self.heap;
+        let poisoned = &mut self.poisoned;
+        let check = || match spill {
+            Some(spill) => spill
+                .check(heap, contents.new_end)
+                .inspect_err(|_| *poisoned = true), // rule 4: it is reported once only
+            None => Ok(()),
+        };
+        let appended = reserved
+            .and_then(|()| journal::append(&mut *self.journal, self.tail, contents, line, check));
         match appended {
             Ok((tail, bytes)) => {
                 stats.journal_bytes += bytes;
@@ -327,7 +348,7 @@ impl Backing {
 
     /// Brings the heap file to the last commit if all is flushed and no reader stands in the way; the working copy must
     /// be clean. Returns whether it did.
-    fn apply(&mut self, map: &Map, stats: &mut CommitStats) -> Result<bool> {
+    fn apply(&mut self, map: &Map, spill: &Spill, stats: &mut CommitStats) -> Result<bool> {
         if self.applied_seq == self.tail.seq {
             return Ok(true);
         }
@@ -342,7 +363,8 @@ impl Backing {
         {
             return Ok(false);
         }
-        let written = write_back(&mut *self.heap, map, &self.pending);
+        let whole_pages = spill.has_granules();
+        let written = write_back(&mut *self.heap, map, &self.pending, whole_pages);
         let unlocked = self.locks.end_apply();
         match written {
             Ok(bytes) => stats.applied_bytes += bytes,
@@ -355,7 +377,6 @@ impl Backing {
             }
         }
         unlocked.map_err(|e| self.io("unlock", e))?;
-        self.private_pages += self.pending.len();
         self.pending.clear();
         self.applied_seq = self.tail.seq;
         // Not at every commit: the note is another page of the journal, which the next flush would have to write too
@@ -390,8 +411,9 @@ impl Backing {
         }
     }
 
-    /// Flushes the heap file, advances the superblock and recycles the journal (rule 3). All must be applied.
-    fn checkpoint(&mut self, sums: &BTreeMap<u64, u64>, stats: &mut CommitStats) -> Result<()> {
+    /// Flushes the heap file, advances the superblock and recycles the journal (rule 3). All must be applied. The sums of its
+    /// pages are those in `sums`, or what the frames since the last checkpoint say.
+    fn checkpoint(&mut self, sums: Option<&[u64]>, stats: &mut CommitStats) -> Result<()> {
         debug_assert!(self.applied_seq == self.tail.seq && self.pending.is_empty());
         self.sync_heap(stats)?;
         let next = Superblock {
@@ -400,7 +422,21 @@ impl Backing {
             end: self.tail.end,
             ..self.superblock.clone()
         };
-        let updated = self.sums.update(sums, &next);
+        let frames = Frames {
+            journal: &*self.journal,
+            journal_len: self.journal_len,
+            superblock: &self.superblock,
+            end: self.tail.offset,
+        };
+        let updated = self.sums.update(&next, |note| match sums {
+            Some(sums) => {
+                let mut pages = (crate::DATA_START / PAGE_BYTES..).zip(sums);
+                pages
+                    .try_for_each(|(page, &sum)| note(page, sum))
+                    .map(|()| true)
+            }
+            None => frames.for_each_sum(note),
+        });
         stats.flushes += 1;
         self.poison_on_error("write the sums of its pages", updated)?;
         let bytes = next.encode();
@@ -447,8 +483,14 @@ fn rewrite(storage: &mut dyn Storage, offset: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the pending lines to the heap file, adjacent ranges in one go; returns the bytes written.
-fn write_back(heap: &mut dyn Storage, map: &Map, pending: &BTreeMap<u64, u64>) -> io::Result<u64> {
+/// Writes the pending lines to the heap file, adjacent ranges in one go; returns the bytes written. `whole_pages`: their other
+/// lines too, which are the same there; where memory is short, a page that is written in part has to be read first.
+fn write_back(
+    heap: &mut dyn Storage,
+    map: &Map,
+    pending: &BTreeMap<u64, u64>,
+    whole_pages: bool,
+) -> io::Result<u64> {
     let mut total = 0;
     let mut joined: Range<u64> = 0..0;
     let mut write = |range: &Range<u64>| -> io::Result<()> {
@@ -459,6 +501,7 @@ fn write_back(heap: &mut dyn Storage, map: &Map, pending: &BTreeMap<u64, u64>) -
         heap.write_at(map.slice(range.start, range.end), range.start)
     };
     for (&page, &lines) in pending {
+        let lines = if whole_pages { u64::MAX } else { lines };
         for range in (DirtyPage { page, lines }).write_back_ranges() {
             if range.start == joined.end && range.end - joined.start <= APPLY_CHUNK_BYTES {
                 joined.end = range.end;
@@ -495,29 +538,33 @@ impl Region {
             }
             return Ok(stats);
         }
+        let unspilled = self.cards.unspilled().len();
         let dirty = self.cards.dirty();
-        let runs: Vec<Range<u64>> = dirty.iter().flat_map(|page| page.runs()).collect();
-        stats.lines = dirty
-            .iter()
-            .map(|page| u64::from(page.lines.count_ones()))
-            .sum();
-
-        let fresh = self.map.slice(old_end, self.end);
-        stats.fresh_bytes = fresh.len() as u64;
-        let mut at = old_end;
-        for chunk in fresh.chunks(APPLY_CHUNK_BYTES as usize) {
+        stats.fresh_bytes = self.end - old_end;
+        // What was spilled is there already.
+        let mut at = self.spill.fresh_start(old_end).min(self.end);
+        for chunk in self
+            .map
+            .slice(at, self.end)
+            .chunks(APPLY_CHUNK_BYTES as usize)
+        {
             backing
                 .heap
                 .write_at(chunk, at)
                 .map_err(|e| backing.io("write fresh space", e))?;
             at += chunk.len() as u64;
         }
-        let fresh_sums = journal::page_sums(fresh);
-        let page_sum = |page: &DirtyPage| {
-            let start = page.page * PAGE_BYTES;
-            page_sum(self.map.slice(start, start + PAGE_BYTES))
+        let sums_of = |pages: &mut dyn Iterator<Item = u64>| -> Vec<u64> {
+            let ahead = ReadAhead::over(&self.map, &self.spill);
+            let sum = |page| {
+                let start = page * PAGE_BYTES;
+                ahead.at(start);
+                page_sum(self.map.slice(start, start + PAGE_BYTES))
+            };
+            pages.map(sum).collect()
         };
-        let page_sums: Vec<u64> = dirty.iter().map(page_sum).collect();
+        let fresh_sums = sums_of(&mut (old_end / PAGE_BYTES..self.end / PAGE_BYTES));
+        let page_sums = sums_of(&mut dirty.iter().map(|dirty| dirty.page));
 
         let contents = Contents {
             generation: backing.superblock.generation,
@@ -525,26 +572,42 @@ impl Region {
             new_end: self.end,
             time_s: (backing.now_s)(),
             nonce: backing.nonce,
-            runs: &runs,
+            pages: &dirty,
             page_sums: &page_sums,
             fresh_sums: &fresh_sums,
         };
+        stats.lines = contents.lines();
         let map = &self.map;
-        backing.append(&contents, |run| map.slice(run.start, run.end), &mut stats)?;
+        let ahead = ReadAhead::over(map, &self.spill);
+        let line = |run: &Range<u64>| {
+            ahead.at(run.start);
+            map.slice(run.start, run.end)
+        };
+        let spill = Some(&mut self.spill).filter(|spill| spill.is_active());
+        backing.append(&contents, line, spill, &mut stats)?;
         stats.seq = backing.tail.seq;
-        if !fresh.is_empty() {
+        if stats.fresh_bytes > 0 {
             backing.fresh_seqs.push(stats.seq);
             backing.heap_unflushed = true;
         }
         for page in dirty {
             *backing.pending.entry(page.page).or_default() |= page.lines;
         }
+        backing.end_is_known = true;
+        backing.private_pages += unspilled;
         self.cards.clear();
         self.cards.set_tracked_end(self.end);
-        self.remap(old_end..self.end)?;
-        if durability == Durability::Durable {
+        // Fresh space that was committed becomes a private mapping of the file, so that its memory can be evicted.
+        let remapped =
+            self.spill
+                .fresh_is_committed(&mut self.map, &*backing.heap, old_end..self.end);
+        backing.poison_on_error("map the heap", remapped)?;
+        // Lines that wait to be written back are memory that the kernel cannot take back.
+        let waiting = backing.private_pages as u64 * PAGE_BYTES;
+        if durability == Durability::Durable || waiting > self.spill.budget.granted_at_least() / 2 {
             self.settle(&mut stats, false)?;
         }
+        self.allow_growth();
         Ok(stats)
     }
 
@@ -555,12 +618,19 @@ impl Region {
             return Ok(());
         };
         backing.flush(stats)?;
-        if !backing.apply(&self.map, stats)? {
+        if !backing.apply(&self.map, &self.spill, stats)? {
             return Ok(());
         }
+        self.spill_is_over()?;
+        let Some(backing) = &mut self.backing else {
+            return Ok(());
+        };
         // Private pages equal the file's now. Few are kept, because the next commit will want the same ones again; many
         // are memory that the kernel could not take back.
-        if backing.private_pages > PRIVATE_PAGES_KEPT && backing.heap.mappable().is_some() {
+        let kept_max = self.spill.budget.granted_at_least() / 2 / PAGE_BYTES;
+        if backing.private_pages > PRIVATE_PAGES_KEPT.min(kept_max as usize)
+            && backing.heap.mappable().is_some()
+        {
             backing.private_pages = 0;
             let dropped = self.map.drop_pages(crate::DATA_START, backing.tail.end);
             backing.poison_on_error("drop private pages", dropped)?;
@@ -601,7 +671,14 @@ impl Region {
         }
         let mut stats = CommitStats::default();
         backing.flush(&mut stats)?;
-        Ok(backing.apply(&self.map, &mut stats)? && backing.checkpoint_if_unread(&mut stats)?)
+        if !backing.apply(&self.map, &self.spill, &mut stats)? {
+            return Ok(false);
+        }
+        self.spill_is_over()?;
+        let backing = self.backing.as_mut();
+        backing.map_or(Ok(false), |backing| {
+            backing.checkpoint_if_unread(&mut stats)
+        })
     }
 
     /// Takes the bytes of the last commit as they are, whatever the sums said: checkpoints, and notes the sum of every page
@@ -625,9 +702,8 @@ impl Region {
                 .map_err(|e| Error::io(backing.path_text(), "blank its first pages", e))?;
         }
         let first = crate::DATA_START;
-        let pages = journal::page_sums(self.map.slice(first, self.end));
-        let sums: BTreeMap<u64, u64> = (first / PAGE_BYTES..).zip(pages).collect();
-        backing.checkpoint_with(&sums, &mut CommitStats::default())
+        let sums = journal::page_sums(self.map.slice(first, self.end));
+        backing.checkpoint_with(Some(&sums), &mut CommitStats::default())
     }
 
     /// Gives the medium's space of `[offset, offset + len)` back; its content is zeros or garbage afterwards. Only for
@@ -669,27 +745,6 @@ impl Region {
         Ok(true)
     }
 
-    /// Back to the last commit: forgets every store since.
-    ///
-    /// # Errors
-    /// When the committed bytes cannot be read again; then the region is poisoned.
-    pub fn abort(&mut self) -> Result<()> {
-        let Some(backing) = &mut self.backing else {
-            return Ok(());
-        };
-        let committed = backing.tail.end;
-        let dirty = self.cards.dirty();
-        self.cards.clear();
-        let fresh_end = std::mem::replace(&mut self.end, committed);
-        let fresh = committed..fresh_end;
-        let restored = if backing.writer {
-            restore(&mut self.map, backing, &dirty, fresh, true)
-        } else {
-            restore_snapshot(&mut self.map, backing, &dirty, fresh)
-        };
-        backing.poison_on_error("go back to the last commit", restored)
-    }
-
     /// Brings what is committed to where it belongs and gives the handle up. Uncommitted stores are forgotten. Lazy
     /// commits are not flushed for it: they wait in the journal.
     ///
@@ -708,8 +763,9 @@ impl Region {
         };
         backing.check_writer("close")?;
         stats.seq = backing.tail.seq;
-        if backing.allocated_end > backing.tail.end {
-            // The reserve is for a running writer. An error costs room, not data.
+        // The reserve is for a running writer, and what one that was killed had there is of no use. An error costs room, not
+        // data.
+        if backing.end_is_known && backing.heap.len().is_ok_and(|len| len > backing.tail.end) {
             let _ = backing.heap.set_len(backing.tail.end);
         }
         if durability == Durability::Durable {
@@ -727,36 +783,71 @@ impl Region {
         Ok(stats)
     }
 
-    /// Fresh space that was committed becomes a private mapping of the file, so that its memory can be evicted.
-    fn remap(&mut self, range: Range<u64>) -> Result<()> {
-        let Some(backing) = &mut self.backing else {
+    /// All that is committed is in the heap file, and the working copy is clean: nothing needs to be elsewhere.
+    fn spill_is_over(&mut self) -> Result<()> {
+        let Some(backing) = self.backing.as_mut().filter(|_| self.spill.has_granules()) else {
             return Ok(());
         };
-        if let Some(file) = backing.heap.mappable() {
-            let mapped = self.map.map_private(file, range.start, range.end);
-            backing.poison_on_error("map the heap", mapped)?;
+        let heap = &*backing.heap;
+        let mapped = self
+            .spill
+            .forget_granules(&mut self.map, heap, backing.tail.end);
+        backing.poison_on_error("map the heap", mapped.map(|_| ()))
+    }
+}
+
+/// Asks for what was spilled before it is gone through in ascending order: page by page the medium would be waited for.
+struct ReadAhead<'m> {
+    map: &'m Map,
+    /// Up to here it was asked for; none where nothing was spilled.
+    asked: Option<Cell<u64>>,
+}
+
+impl<'m> ReadAhead<'m> {
+    fn over(map: &'m Map, spill: &Spill) -> ReadAhead<'m> {
+        let asked = spill.is_active().then(|| Cell::new(0));
+        ReadAhead { map, asked }
+    }
+
+    fn at(&self, offset: u64) {
+        let Some(asked) = &self.asked else { return };
+        if offset + READ_AHEAD_BYTES / 2 >= asked.get() {
+            let start = asked.get().max(offset) / PAGE_BYTES * PAGE_BYTES;
+            let end = (offset + READ_AHEAD_BYTES).next_multiple_of(PAGE_BYTES);
+            self.map.will_need(start, end);
+            asked.set(end);
         }
-        Ok(())
+    }
+}
+
+/// The frames since the checkpoint.
+struct Frames<'b> {
+    journal: &'b dyn Storage,
+    journal_len: u64,
+    superblock: &'b Superblock,
+    end: u64,
+}
+
+impl Frames<'_> {
+    /// What they say of the pages that they touched, later ones overriding; false if not all can be read.
+    fn for_each_sum(&self, note: &mut dyn FnMut(u64, u64) -> io::Result<()>) -> io::Result<bool> {
+        journal::for_each_frame(
+            self.journal,
+            self.journal_len,
+            self.superblock,
+            self.end,
+            |frame| journal::for_each_sum(self.journal, frame, &mut *note),
+        )
     }
 }
 
 impl Backing {
     /// [`Backing::checkpoint`], unless a reader is just opening or needs the journal.
     fn checkpoint_if_unread(&mut self, stats: &mut CommitStats) -> Result<bool> {
-        let sums = self
-            .collect_sums()
-            .map_err(|e| self.io("read its journal", e))?;
-        if sums.is_none() {
-            self.sums.distrust(); // applied frames are damaged: what they changed is not known any more
-        }
-        self.checkpoint_with(&sums.unwrap_or_default(), stats)
+        self.checkpoint_with(None, stats)
     }
 
-    fn checkpoint_with(
-        &mut self,
-        sums: &BTreeMap<u64, u64>,
-        stats: &mut CommitStats,
-    ) -> Result<bool> {
+    fn checkpoint_with(&mut self, sums: Option<&[u64]>, stats: &mut CommitStats) -> Result<bool> {
         if !self
             .locks
             .begin_apply(self.tail.seq)
@@ -770,112 +861,22 @@ impl Backing {
     }
 }
 
-/// [`restore`] for a reader, which does not own the journal: while it was away the writer may have brought the pinned commit
-/// to the heap file and recycled the journal. Nothing later can have been applied (rule 1), so the file is enough then.
-fn restore_snapshot(
-    map: &mut Map,
-    backing: &Backing,
-    dirty: &[DirtyPage],
-    fresh: Range<u64>,
-) -> io::Result<()> {
-    // Keeps the writer from applying and recycling between the question and the reading.
-    if !backing.locks.begin_opening(OPENING_LIMIT)? {
-        return Err(io::Error::other(
-            "the writer is writing back and does not finish",
-        ));
-    }
-    let done = read_superblock(&*backing.heap, &backing.path_text())
-        .map_err(io::Error::other)
-        .and_then(|now| {
-            let journal_is_ours = now.generation == backing.superblock.generation;
-            restore(map, backing, dirty, fresh, journal_is_ours)
-        });
-    backing.locks.release_opening()?;
-    done
-}
-
-/// Brings the pages in `dirty` back to the committed state, and the fresh ones to zeros. What the heap file does not
-/// hold is replayed from the journal, unless `with_journal` says that it holds everything by now.
-fn restore(
-    map: &mut Map,
-    backing: &Backing,
-    dirty: &[DirtyPage],
-    fresh: Range<u64>,
-    with_journal: bool,
-) -> io::Result<()> {
-    map.drop_pages(fresh.start, fresh.end)?;
-    let mut pending_hit = false;
-    let mut pages = dirty.iter().peekable();
-    while let Some(first) = pages.next() {
-        let mut last = first.page;
-        pending_hit |= backing.pending.contains_key(&first.page);
-        while let Some(next) = pages.next_if(|next| next.page == last + 1) {
-            last = next.page;
-            pending_hit |= backing.pending.contains_key(&last);
-        }
-        let range = first.page * PAGE_BYTES..(last + 1) * PAGE_BYTES;
-        map.drop_pages(range.start, range.end)?;
-        if backing.heap.mappable().is_none() {
-            backing
-                .heap
-                .read_at(map.slice_mut(range.start, range.end), range.start)?;
-        }
-    }
-    if pending_hit && with_journal {
-        backing.replay_pending(map, |page| {
-            dirty.binary_search_by_key(&page, |d| d.page).is_ok()
-        })?;
-    }
-    Ok(())
-}
-
 impl Backing {
-    /// Copies the lines of committed frames that the heap file does not hold yet into the pages that `wanted` names.
-    fn replay_pending(&self, map: &mut Map, wanted: impl Fn(u64) -> bool) -> io::Result<()> {
-        let whole = journal::for_each_frame(
-            &*self.journal,
-            self.journal_len,
-            &self.superblock,
-            self.tail.offset,
-            |frame, runs| {
-                if frame.header.seq <= self.applied_seq {
-                    return Ok(());
-                }
-                for (run, at) in runs
-                    .iter()
-                    .filter(|(run, _)| wanted(run.start / PAGE_BYTES))
-                {
-                    self.journal
-                        .read_at(map.slice_mut(run.start, run.end), *at)?;
-                }
-                Ok(())
-            },
-        )?;
-        if !whole {
-            return Err(io::Error::other(
-                "a frame of the journal that was valid is not any more",
-            ));
-        }
-        Ok(())
-    }
-
-    /// What the frames since the checkpoint say of the pages that they touched; none if not all can be read.
-    fn collect_sums(&self) -> io::Result<Option<BTreeMap<u64, u64>>> {
-        let mut sums = BTreeMap::new();
-        let whole = journal::for_each_frame(
-            &*self.journal,
-            self.journal_len,
-            &self.superblock,
-            self.tail.offset,
-            |frame, runs| journal::collect_sums(&*self.journal, frame, &runs, &mut sums),
-        )?;
-        Ok(whole.then_some(sums))
-    }
-
     /// Compares the pages of a working copy just opened with the sums that they should have.
     pub(crate) fn compare_pages(&self, map: &Map) -> io::Result<Compared> {
         let pages = crate::DATA_START / PAGE_BYTES..self.tail.end / PAGE_BYTES;
-        let Some(sums) = self.collect_sums()? else {
+        let mut sums = BTreeMap::new();
+        let frames = Frames {
+            journal: &*self.journal,
+            journal_len: self.journal_len,
+            superblock: &self.superblock,
+            end: self.tail.offset,
+        };
+        let whole = frames.for_each_sum(&mut |page, sum| {
+            sums.insert(page, sum);
+            Ok(())
+        })?;
+        if !whole {
             return Ok(Compared {
                 unsound: Vec::new(),
                 without_sum: pages.end - pages.start,

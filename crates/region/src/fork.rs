@@ -43,18 +43,31 @@ impl Region {
             Some(backing) if backing.writer => Some(backing.pin().map_err(io("pin the commit"))?),
             _ => None,
         };
+        // What is mapped shared would be shared with the child.
+        let copy = match &self.backing {
+            Some(backing) => {
+                let fresh = backing.committed_end()..self.end;
+                let copied = self
+                    .spill
+                    .copy(&self.map, &backing.path, &*backing.heap, fresh);
+                Some(copied.map_err(io("copy spilled memory for the child"))?)
+            }
+            None => None,
+        };
         // SAFETY: with a single thread nothing is held by another one, so the child may use all of its memory.
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => Err(io("fork")(std::io::Error::last_os_error())),
             0 => {
-                if let Some(backing) = &mut self.backing {
+                if let (Some(backing), Some(copy)) = (&mut self.backing, copy) {
                     backing.writer = false;
                     if let Some(pin) = pin {
                         // Drops the child's copy of the description that holds the writer's lock, so that it ends with the
                         // parent however long the child lives.
                         backing.locks = pin;
                     }
+                    let taken = self.spill.take_over(&mut self.map, copy, backing.tail.end);
+                    backing.poison_on_error("map its copy of spilled memory", taken)?;
                 }
                 Ok(Forked::Child)
             }

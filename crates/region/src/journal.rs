@@ -4,12 +4,12 @@
 //! The invariant: a frame is valid if and only if its checksum, seeded with the checksum of the frame before it (or
 //! with the generation's salt), holds. Nothing else says that a commit happened.
 
+use crate::cards::DirtyPage;
 use crate::layout::{
-    self, FRAME_HEADER_BYTES, FRAME_MAGIC, PAGE_BYTES, RUN_BYTES, SECTOR_BYTES, SUM_BYTES,
-    Superblock, frame as at, get_u32, get_u64, put_u32, put_u64,
+    self, FRAME_HEADER_BYTES, FRAME_MAGIC, LINE_BYTES, PAGE_BYTES, RUN_BYTES, SECTOR_BYTES,
+    SUM_BYTES, Superblock, frame as at, get_u32, get_u64, put_u32, put_u64,
 };
 use crate::storage::Storage;
-use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3;
@@ -134,20 +134,38 @@ pub(crate) struct Contents<'a> {
     /// Of this handle: a frame that is written anew must not be the one that a crash took, or what was chained to
     /// that one would come back.
     pub(crate) nonce: u64,
-    /// Changed lines: ascending, multiples of a line.
-    pub(crate) runs: &'a [Range<u64>],
-    /// The sum of each page that has runs, in their order.
+    /// Pages with changed lines: ascending. Their runs are not gathered: a large commit has more of them than memory.
+    pub(crate) pages: &'a [DirtyPage],
+    /// The sum of each of these pages.
     pub(crate) page_sums: &'a [u64],
     /// The sum of each page of fresh space.
     pub(crate) fresh_sums: &'a [u64],
 }
 
 impl Contents<'_> {
+    fn run_count(&self) -> u64 {
+        self.pages
+            .iter()
+            .map(|page| u64::from(page.run_count()))
+            .sum()
+    }
+
+    /// Changed lines, adjacent ones as one range.
+    fn runs(&self) -> impl Iterator<Item = Range<u64>> {
+        self.pages.iter().flat_map(|page| page.runs())
+    }
+
+    /// How many lines changed.
+    pub(crate) fn lines(&self) -> u64 {
+        self.pages
+            .iter()
+            .map(|page| u64::from(page.lines.count_ones()))
+            .sum()
+    }
+
     fn payload_bytes(&self) -> u64 {
-        let tables = self.runs.len() * RUN_BYTES
-            + (self.page_sums.len() + self.fresh_sums.len()) * SUM_BYTES;
-        let lines: u64 = self.runs.iter().map(|run| run.end - run.start).sum();
-        tables as u64 + lines
+        let sums = (self.page_sums.len() + self.fresh_sums.len()) as u64;
+        self.run_count() * RUN_BYTES as u64 + sums * SUM_BYTES as u64 + self.lines() * LINE_BYTES
     }
 
     /// Bytes that the frame will take in the journal.
@@ -156,7 +174,8 @@ impl Contents<'_> {
     }
 }
 
-/// Appends a frame behind `tail` and returns the new tail and the bytes written. `line` gives the content of a run.
+/// Appends a frame behind `tail` and returns the new tail and the bytes written. `line` gives the content of a run; `check` is
+/// called when all content was read, before the frame can be valid.
 ///
 /// On an error nothing of the chain has changed: the bytes behind `tail` are not a valid frame, or, if they are, it is
 /// the frame that was to be written.
@@ -165,8 +184,9 @@ pub(crate) fn append<'m>(
     tail: Tail,
     contents: &Contents<'_>,
     line: impl Fn(&Range<u64>) -> &'m [u8],
+    check: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<(Tail, u64)> {
-    let run_count = u32::try_from(contents.runs.len())
+    let run_count = u32::try_from(contents.run_count())
         .map_err(|_| io::Error::other("too many changed lines in one commit"))?;
     let header = Header {
         run_count,
@@ -184,7 +204,7 @@ pub(crate) fn append<'m>(
         page_count: contents.page_sums.len() as u32, // at most the runs
     };
     let mut out = ChunkedWriter::new(journal, tail.offset, tail.chain);
-    for run in contents.runs {
+    for run in contents.runs() {
         let mut entry = [0; RUN_BYTES];
         put_u64(&mut entry, 0, run.start);
         put_u64(&mut entry, 8, run.end - run.start);
@@ -193,9 +213,10 @@ pub(crate) fn append<'m>(
     for sum in contents.page_sums.iter().chain(contents.fresh_sums) {
         out.push(&sum.to_le_bytes())?;
     }
-    for run in contents.runs {
-        out.push(line(run))?;
+    for run in contents.runs() {
+        out.push(line(&run))?;
     }
+    check()?;
     let checksum = out.finish(&header)?;
     let next = Tail {
         offset: tail.offset + header.stored_bytes(),
@@ -304,25 +325,24 @@ pub(crate) fn next(
     }))
 }
 
-/// Follows the chain from the checkpoint `superblock` to the journal's offset `end`. False if it breaks before: a frame
-/// that was valid is not any more.
+/// Follows the chain from the checkpoint `superblock` to the journal's offset `end`. False if it breaks before, or `visit` says
+/// that a frame is bad: one that was valid is not any more.
 pub(crate) fn for_each_frame(
     journal: &dyn Storage,
     journal_len: u64,
     superblock: &Superblock,
     end: u64,
-    mut visit: impl FnMut(&Frame, Runs) -> io::Result<()>,
+    mut visit: impl FnMut(&Frame) -> io::Result<bool>,
 ) -> io::Result<bool> {
     let mut tail = Tail::of(superblock);
     while tail.offset < end {
         let Some(frame) = next(journal, journal_len, tail, superblock.generation)? else {
             return Ok(false);
         };
-        let Ok(runs) = runs(journal, &frame)? else {
-            return Ok(false);
-        };
         tail = Tail::behind(&frame);
-        visit(&frame, runs)?;
+        if !visit(&frame)? {
+            return Ok(false);
+        }
     }
     Ok(true)
 }
@@ -410,15 +430,55 @@ pub(crate) fn for_each_chunk(
     Ok(())
 }
 
-/// Ranges of the region, each with the offset of its content in the journal.
-pub(crate) type Runs = Vec<(Range<u64>, u64)>;
-
 /// What is wrong with a frame whose checksum holds.
 pub(crate) const FRAME_OUT_OF_BOUNDS: &str = "a journal frame with a run outside the heap";
 
-/// The runs of a valid frame, with their offsets in the journal; checked against the bounds of the heap. `Ok(Err)`
-/// where a run is outside of it: then somebody forged the checksum.
-pub(crate) fn runs(journal: &dyn Storage, frame: &Frame) -> io::Result<Result<Runs, &'static str>> {
+/// A table in a frame, read in chunks whatever its length.
+struct TableReader<'s, const ENTRY: usize> {
+    journal: &'s dyn Storage,
+    at: u64,
+    left: u64,
+    buffer: Vec<u8>,
+    used: usize,
+}
+
+impl<'s, const ENTRY: usize> TableReader<'s, ENTRY> {
+    fn new(journal: &'s dyn Storage, at: u64, entries: u64) -> Self {
+        TableReader {
+            journal,
+            at,
+            left: entries,
+            buffer: Vec::new(),
+            used: 0,
+        }
+    }
+
+    fn next(&mut self) -> io::Result<Option<[u8; ENTRY]>> {
+        if self.used == self.buffer.len() {
+            let entries = self.left.min((CHUNK_BYTES / ENTRY) as u64);
+            if entries == 0 {
+                return Ok(None);
+            }
+            self.left -= entries;
+            self.buffer.resize(entries as usize * ENTRY, 0);
+            self.journal.read_at(&mut self.buffer, self.at)?;
+            self.at += self.buffer.len() as u64;
+            self.used = 0;
+        }
+        let entry = self.buffer[self.used..].first_chunk().copied();
+        self.used += ENTRY;
+        Ok(entry)
+    }
+}
+
+/// Calls `visit` with each run of a valid frame, as a range of the region, and the offset of its content in the journal;
+/// each was checked against the bounds of the heap. `Ok(Err)` where one, or something else in the frame, is outside of
+/// them: then somebody forged the checksum; `visit` may have seen runs before it.
+pub(crate) fn for_each_run(
+    journal: &dyn Storage,
+    frame: &Frame,
+    mut visit: impl FnMut(Range<u64>, u64) -> io::Result<()>,
+) -> io::Result<Result<(), &'static str>> {
     let header = &frame.header;
     let table_fits = header.lines_start() <= FRAME_HEADER_BYTES as u64 + header.payload_bytes;
     let ends_fit = header.old_end <= header.new_end
@@ -429,15 +489,19 @@ pub(crate) fn runs(journal: &dyn Storage, frame: &Frame) -> io::Result<Result<Ru
     if !table_fits || !ends_fit {
         return Ok(Err(FRAME_OUT_OF_BOUNDS));
     }
-    let mut table = vec![0; header.run_count as usize * RUN_BYTES];
-    journal.read_at(&mut table, frame.offset + FRAME_HEADER_BYTES as u64)?;
+    let mut table = TableReader::<RUN_BYTES>::new(
+        journal,
+        frame.offset + FRAME_HEADER_BYTES as u64,
+        u64::from(header.run_count),
+    );
     let mut line_at = header.lines_start();
-    let mut found: Runs = Vec::with_capacity(header.run_count as usize);
-    for entry in table.chunks_exact(RUN_BYTES) {
-        let (start, len) = (get_u64(entry, 0), get_u64(entry, 8));
+    let mut pages = 0;
+    let mut page_before = None;
+    while let Some(entry) = table.next()? {
+        let (start, len) = (get_u64(&entry, 0), get_u64(&entry, 8));
         let inside = start >= layout::DATA_START
-            && start.is_multiple_of(layout::LINE_BYTES)
-            && len.is_multiple_of(layout::LINE_BYTES)
+            && start.is_multiple_of(LINE_BYTES)
+            && len.is_multiple_of(LINE_BYTES)
             && start
                 .checked_add(len)
                 .is_some_and(|end| end <= header.old_end)
@@ -446,42 +510,47 @@ pub(crate) fn runs(journal: &dyn Storage, frame: &Frame) -> io::Result<Result<Ru
         if !inside {
             return Ok(Err(FRAME_OUT_OF_BOUNDS));
         }
-        found.push((start..start + len, frame.offset + line_at));
+        let page = start / PAGE_BYTES;
+        pages += u32::from(page_before.replace(page) != Some(page));
+        visit(start..start + len, frame.offset + line_at)?;
         line_at += len;
     }
-    if pages_of(&found).count() as u64 != u64::from(header.page_count) {
+    if pages != header.page_count {
         return Ok(Err(FRAME_OUT_OF_BOUNDS));
     }
-    Ok(Ok(found))
+    Ok(Ok(()))
 }
 
-/// The pages that have runs, in their order, each once.
-fn pages_of(runs: &Runs) -> impl Iterator<Item = u64> {
-    let mut before = None;
-    runs.iter().filter_map(move |(run, _)| {
-        let page = run.start / PAGE_BYTES;
-        (before.replace(page) != Some(page)).then_some(page)
-    })
-}
-
-/// Notes in `sums` what a frame, whose `runs` were found good, says of the pages that it changed or made.
-pub(crate) fn collect_sums(
+/// Calls `visit` with each page that a frame changed or made, and its sum. False where the frame's content is out of bounds.
+pub(crate) fn for_each_sum(
     journal: &dyn Storage,
     frame: &Frame,
-    runs: &Runs,
-    sums: &mut BTreeMap<u64, u64>,
-) -> io::Result<()> {
+    mut visit: impl FnMut(u64, u64) -> io::Result<()>,
+) -> io::Result<bool> {
     let header = &frame.header;
-    let mut table = vec![0; header.sum_count() as usize * SUM_BYTES];
-    journal.read_at(&mut table, frame.offset + header.sum_table())?;
-    let fresh = header.old_end / PAGE_BYTES..header.new_end / PAGE_BYTES;
-    for (page, sum) in pages_of(runs)
-        .chain(fresh)
-        .zip(table.chunks_exact(SUM_BYTES))
-    {
-        sums.insert(page, get_u64(sum, 0));
+    let at = frame.offset + header.sum_table();
+    let mut sums = TableReader::<SUM_BYTES>::new(journal, at, header.sum_count());
+    let mut take = |page: u64| -> io::Result<()> {
+        match sums.next()? {
+            Some(sum) => visit(page, get_u64(&sum, 0)),
+            None => Ok(()), // more pages than sums: the runs are out of bounds, as is about to be found
+        }
+    };
+    let mut page_before = None;
+    let runs = for_each_run(journal, frame, |run, _| {
+        let page = run.start / PAGE_BYTES;
+        if page_before.replace(page) != Some(page) {
+            take(page)?;
+        }
+        Ok(())
+    })?;
+    if runs.is_err() {
+        return Ok(false);
     }
-    Ok(())
+    for page in header.old_end / PAGE_BYTES..header.new_end / PAGE_BYTES {
+        take(page)?;
+    }
+    Ok(true)
 }
 
 /// Whether the fresh space that `frame` names has arrived in the heap file.
@@ -494,20 +563,26 @@ pub(crate) fn fresh_has_arrived(
     if heap.len()? < header.new_end {
         return Ok(false);
     }
-    let mut table = vec![0; header.fresh_count as usize * SUM_BYTES];
     let fresh_table = header.sum_table() + u64::from(header.page_count) * SUM_BYTES as u64;
-    journal.read_at(&mut table, frame.offset + fresh_table)?;
-    let mut sums = table.chunks_exact(SUM_BYTES).map(|sum| get_u64(sum, 0));
+    let mut sums = TableReader::<SUM_BYTES>::new(
+        journal,
+        frame.offset + fresh_table,
+        u64::from(header.fresh_count),
+    );
     let mut arrived = true;
+    let mut failed = Ok(());
     for_each_chunk(
         heap,
         header.old_end,
         header.new_end - header.old_end,
         |chunk| {
             for page in chunk.chunks(PAGE_BYTES as usize) {
-                arrived &= sums.next() == Some(layout::page_sum(page));
+                match sums.next() {
+                    Ok(sum) => arrived &= sum == Some(layout::page_sum(page).to_le_bytes()),
+                    Err(error) => failed = Err(error),
+                }
             }
         },
     )?;
-    Ok(arrived)
+    failed.map(|()| arrived)
 }

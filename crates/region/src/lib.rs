@@ -10,6 +10,8 @@
 //!
 //! Without a file ([`Region::volatile`]) the same memory is anonymous, and commit and abort are not available.
 
+mod abort;
+mod budget;
 mod cards;
 mod commit;
 mod create;
@@ -23,6 +25,7 @@ mod map;
 mod memory;
 mod open;
 mod read;
+mod spill;
 pub mod storage;
 mod sums;
 
@@ -48,7 +51,8 @@ pub enum Durability {
     /// Commit returns after the flush: the state survives a power cut.
     #[default]
     Durable,
-    /// No flush on the critical path: a killed process loses nothing, a power cut may go back to an earlier commit.
+    /// No flush on the critical path: a killed process loses nothing, a power cut may go back to an earlier commit. (Where
+    /// memory is short a commit may flush all the same: see [`Options::memory_budget_bytes`].)
     Lazy,
 }
 
@@ -63,6 +67,8 @@ pub struct Region {
     end_max: u64,
     /// What stands behind the memory; none for a volatile region.
     backing: Option<commit::Backing>,
+    /// What of the memory is in files before it is committed, because there is too much of it.
+    spill: spill::Spill,
 }
 
 // SAFETY: the region owns its mappings; nothing else refers to them, and no part of it is bound to a thread.
@@ -83,6 +89,7 @@ impl Region {
             end: DATA_START,
             end_max,
             backing: None,
+            spill: spill::Spill::new(None),
         })
     }
 
@@ -126,8 +133,13 @@ impl Region {
         if let Some(backing) = &mut self.backing {
             backing.reserve_space(new_end)?;
         }
-        self.map.prepare(start, new_end);
+        if !self.spill.fresh_is_mapped() {
+            self.map.prepare(start, new_end);
+        }
         self.end = new_end;
+        if new_end > self.spill.end_max() {
+            self.relieve();
+        }
         Ok(start)
     }
 

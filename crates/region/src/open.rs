@@ -18,6 +18,7 @@ use crate::layout::{
 };
 use crate::lock::Locks;
 use crate::map::Map;
+use crate::spill::{Replayed, Spill};
 use crate::storage::{FileStorage, Storage};
 use crate::sums::Sums;
 use crate::{Region, Result};
@@ -78,6 +79,10 @@ pub struct Options {
     pub discard_journal: bool,
     /// Whether pages are compared with their sums.
     pub verify: Verify,
+    /// How much uncommitted memory may be held before it goes to files, from where the kernel pages it in and out; none: what
+    /// the machine has room for (three eighths of its memory or of the control group's limit). A lazy commit whose lines wait
+    /// to be written back flushes when they take more than half of it. If there is no room for those files, all stays in memory.
+    pub memory_budget_bytes: Option<u64>,
     /// Called once when there is a wait for another writer.
     pub on_wait: Option<Box<dyn FnMut()>>,
 }
@@ -93,6 +98,7 @@ impl Options {
             trust: false,
             discard_journal: false,
             verify: Verify::Small,
+            memory_budget_bytes: None,
             on_wait: None,
         }
     }
@@ -288,6 +294,7 @@ impl Region {
             access: options.access,
             verify: options.verify,
             lost_journal: options.discard_journal && writer,
+            memory_budget_bytes: options.memory_budget_bytes,
         };
         let mut region = open_on(files, how)?;
         if let Some(backing) = region.backing.as_mut().filter(|b| b.writer) {
@@ -298,7 +305,8 @@ impl Region {
     }
 
     /// Opens a heap on storages of the caller's, made by [`Region::format_on`]: for tests with simulated disks. There
-    /// are no locks: the caller is the only user. `boot` stands for the boot of the machine.
+    /// are no locks: the caller is the only user. `boot` stands for the boot of the machine. For the budget see
+    /// [`Options::memory_budget_bytes`].
     ///
     /// # Errors
     /// As [`Region::open`].
@@ -307,6 +315,7 @@ impl Region {
         access: Access,
         boot: [u8; 16],
         reserve_bytes: u64,
+        memory_budget_bytes: Option<u64>,
     ) -> Result<Region> {
         let files = Files {
             path: "(simulated)".into(),
@@ -322,6 +331,7 @@ impl Region {
             access,
             verify: Verify::Small,
             lost_journal: false,
+            memory_budget_bytes,
         };
         open_on(files, how)
     }
@@ -433,6 +443,7 @@ struct How {
     access: Access,
     verify: Verify,
     lost_journal: bool,
+    memory_budget_bytes: Option<u64>,
 }
 
 /// Finds the last commit and makes the working copy.
@@ -473,26 +484,31 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         }
         .into());
     }
+    let mut spill = Spill::new(how.memory_budget_bytes);
     match heap.mappable() {
-        Some(file) => map.map_private(file, 0, end).map_err(io("map it"))?,
+        Some(file) => {
+            map.map_private(file, 0, end).map_err(io("map it"))?;
+            spill.advise(&mut map, end);
+        }
         None => heap
             .read_at(map.slice_mut(0, end), 0)
             .map_err(io("read it"))?,
     }
     let mut pending: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut replayed = Replayed::new(end);
     for frame in &found.frames {
-        let runs = journal::runs(&*journal, frame)
-            .map_err(io("read its journal"))?
-            .map_err(|what| Error::damaged(&text, frame.offset, what))?;
-        for (run, at) in runs {
-            journal
-                .read_at(map.slice_mut(run.start, run.end), at)
-                .map_err(io("read its journal"))?;
+        journal::for_each_run(&*journal, frame, |run, at| {
+            journal.read_at(map.slice_mut(run.start, run.end), at)?;
+            let page = run.start / PAGE_BYTES;
+            let lines = pending.entry(page).or_default();
             for line in run.start / layout::LINE_BYTES..run.end / layout::LINE_BYTES {
-                *pending.entry(line / layout::PAGE_LINES).or_default() |=
-                    1 << (line % layout::PAGE_LINES);
+                *lines |= 1 << (line % layout::PAGE_LINES);
             }
-        }
+            replayed.note(page, &mut map, &mut spill, &*heap, &path);
+            Ok(())
+        })
+        .map_err(io("read its journal"))?
+        .map_err(|what| Error::damaged(&text, frame.offset, what))?;
     }
     let end_max = if superblock.limit == 0 {
         map.len()
@@ -532,8 +548,9 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         testified_seq: found.testified_seq,
         suspects: found.frames,
         pending,
-        private_pages: 0,
+        private_pages: replayed.private_pages(),
         heap_unflushed: false,
+        end_is_known: !how.lost_journal,
         allocated_end: 0,
         boot,
         nonce: new_nonce(&boot),
@@ -576,13 +593,16 @@ fn open_on(files: Files, how: How) -> Result<Region> {
             .end_opening(found_seq)
             .map_err(io("pin the commit"))?;
     }
-    Ok(Region {
+    let mut region = Region {
         map,
         cards,
         end,
         end_max,
         backing: Some(backing),
-    })
+        spill,
+    };
+    region.allow_growth();
+    Ok(region)
 }
 
 /// Address space for the working copy and its cards: less than wanted where a limit forbids so much.
@@ -762,7 +782,7 @@ fn scan(
     while let Some(frame) =
         journal::next(journal, journal_len, tail, superblock.generation).map_err(read_error)?
     {
-        journal::runs(journal, &frame)
+        journal::for_each_run(journal, &frame, |_, _| Ok(()))
             .map_err(read_error)?
             .map_err(|what| Error::damaged(text, frame.offset, what))?;
         tail = Tail::behind(&frame);

@@ -60,7 +60,9 @@ impl Region {
         if offset.wrapping_sub(DATA_START) >= room {
             return Err(self.stray(offset));
         }
-        self.cards.mark(offset, size_of::<T>() as u64);
+        if self.cards.mark(offset, size_of::<T>() as u64) {
+            self.relieve();
+        }
         // SAFETY: in bounds of [DATA_START, end) (checked), else as in `get`; exclusive through &mut self.
         unsafe {
             self.map
@@ -92,8 +94,8 @@ impl Region {
     pub fn bytes_mut(&mut self, offset: u64, len: u64) -> Result<&mut [u8]> {
         match offset.checked_add(len) {
             Some(end) if end <= self.end && (offset >= DATA_START || len == 0) => {
-                if len > 0 {
-                    self.cards.mark(offset, len);
+                if len > 0 && self.cards.mark(offset, len) {
+                    self.relieve();
                 }
                 Ok(self.map.slice_mut(offset, end))
             }

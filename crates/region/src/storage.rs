@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
@@ -28,6 +29,11 @@ pub trait Storage: Send {
     fn allocate(&mut self, offset: u64, len: u64) -> io::Result<()>;
     /// Gives the medium's space of a range back; it reads as zeros afterwards. May do nothing.
     fn discard(&mut self, offset: u64, len: u64) -> io::Result<()>;
+    /// Asks for what was written in `range` to be brought to the medium soon, and waits for what was asked for in `before`.
+    /// That bounds the memory that waits to be written; it promises nothing about what a crash leaves.
+    fn write_back(&mut self, _range: Range<u64>, _before: Range<u64>) -> io::Result<()> {
+        Ok(())
+    }
     /// Makes everything written so far durable.
     fn sync(&mut self) -> io::Result<()>;
     /// The file to map; none where the bytes must be read into memory instead.
@@ -51,6 +57,27 @@ impl FileStorage {
             Ok(None)
         } else {
             Err(error)
+        }
+    }
+}
+
+impl FileStorage {
+    fn sync_range(&self, range: Range<u64>, how: libc::c_uint) -> io::Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (offset, len) = (range.start.cast_signed(), range.end - range.start);
+        // SAFETY: plain call on a descriptor that we own; no memory is involved.
+        let code =
+            unsafe { libc::sync_file_range(self.0.as_raw_fd(), offset, len.cast_signed(), how) };
+        if code == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // A file system that has nothing to write back.
+            Some(libc::EINVAL | libc::ENOSYS | libc::ESPIPE | libc::EOPNOTSUPP) => Ok(()),
+            _ => Err(error),
         }
     }
 }
@@ -106,6 +133,11 @@ impl Storage for FileStorage {
         } else {
             Err(error)
         }
+    }
+
+    fn write_back(&mut self, range: Range<u64>, before: Range<u64>) -> io::Result<()> {
+        self.sync_range(before, libc::SYNC_FILE_RANGE_WAIT_BEFORE)?;
+        self.sync_range(range, libc::SYNC_FILE_RANGE_WRITE)
     }
 
     fn sync(&mut self) -> io::Result<()> {

@@ -16,6 +16,9 @@ use crate::storage::Storage;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind as IoKind};
 
+/// Sums are written in ascending order, in rounds of up to so many.
+const GATHERED_MAX: usize = 64 << 10;
+
 /// What a comparison of pages with their sums gave.
 #[derive(Default)]
 pub(crate) struct Compared {
@@ -84,33 +87,31 @@ impl Sums {
         Ok(())
     }
 
-    /// Takes over what the frames of this generation say, for the checkpoint `next`, and flushes.
+    /// Takes over what the frames of this generation say, for the checkpoint `next`, and flushes. `fill` names pages and
+    /// sums, later ones overriding; false from it: they are not all known, so nothing of the table can be believed.
     pub(crate) fn update(
         &mut self,
-        sums: &BTreeMap<u64, u64>,
         next: &Superblock,
+        fill: impl FnOnce(&mut dyn FnMut(u64, u64) -> io::Result<()>) -> io::Result<bool>,
     ) -> io::Result<()> {
         let Some(file) = &mut self.file else {
             return Ok(());
         };
         if !self.usable {
-            // First that nothing of an older table can be believed, then the new one.
-            file.write_at(&[0; SUMS_HEADER_BYTES], 0)?;
-            file.set_len(SUMS_START)?;
-            file.sync()?;
+            blank(&mut **file)?;
         }
-        let mut run: Vec<u8> = Vec::new();
-        let mut start = 0;
-        for (&page, sum) in sums {
-            let at = SUMS_START + page * SUM_BYTES as u64;
-            if at != start + run.len() as u64 {
-                file.write_at(&run, start)?;
-                run.clear();
-                start = at;
+        let mut gathered: BTreeMap<u64, u64> = BTreeMap::new();
+        let whole = fill(&mut |page, sum| {
+            gathered.insert(page, sum);
+            if gathered.len() < GATHERED_MAX {
+                return Ok(());
             }
-            run.extend_from_slice(&sum.to_le_bytes());
+            write_runs(&mut **file, &std::mem::take(&mut gathered))
+        })?;
+        write_runs(&mut **file, &gathered)?;
+        if !whole {
+            blank(&mut **file)?;
         }
-        file.write_at(&run, start)?;
         file.write_at(&encode_sums_header(&next.uuid, next.generation), 0)?;
         file.sync()?;
         self.usable = true;
@@ -148,6 +149,7 @@ impl Sums {
         let mut page = first;
         while page < end {
             let count = BATCH.min(end - page);
+            map.will_need(page * PAGE_BYTES, (page + 2 * count) * PAGE_BYTES);
             self.read(page, &mut known[..count as usize])?;
             for (page, &sum) in (page..page + count).zip(&known) {
                 let expected = from_frames.get(&page).copied().unwrap_or(sum);
@@ -162,4 +164,27 @@ impl Sums {
         }
         Ok(compared)
     }
+}
+
+/// First that nothing of an older table can be believed, then a new one.
+fn blank(file: &mut dyn Storage) -> io::Result<()> {
+    file.write_at(&[0; SUMS_HEADER_BYTES], 0)?;
+    file.set_len(SUMS_START)?;
+    file.sync()
+}
+
+/// Writes sums to their places, adjacent ones in one go.
+fn write_runs(file: &mut dyn Storage, sums: &BTreeMap<u64, u64>) -> io::Result<()> {
+    let mut run: Vec<u8> = Vec::new();
+    let mut start = 0;
+    for (&page, sum) in sums {
+        let at = SUMS_START + page * SUM_BYTES as u64;
+        if at != start + run.len() as u64 {
+            file.write_at(&run, start)?;
+            run.clear();
+            start = at;
+        }
+        run.extend_from_slice(&sum.to_le_bytes());
+    }
+    file.write_at(&run, start)
 }

@@ -7,18 +7,23 @@ use testkit::crash::{Effort, History, Subject, climb};
 use testkit::disk::Machine;
 use testkit::rng::Rng;
 
-struct Bytes;
+struct Bytes {
+    memory_budget_bytes: Option<u64>,
+}
 
 const RESERVE: u64 = 1 << 26;
 const UUID: [u8; 16] = [7; 16];
 
-fn open(machine: &Machine, boot: u64) -> region::Result<Region> {
-    Region::open_on(
-        [machine.file(0), machine.file(1), machine.file(2)],
-        Access::Writer,
-        [boot as u8; 16],
-        RESERVE,
-    )
+impl Bytes {
+    fn open(&self, machine: &Machine, boot: u64) -> region::Result<Region> {
+        Region::open_on(
+            [machine.file(0), machine.file(1), machine.file(2)],
+            Access::Writer,
+            [boot as u8; 16],
+            RESERVE,
+            self.memory_budget_bytes,
+        )
+    }
 }
 
 fn fingerprint(region: &Region) -> u64 {
@@ -59,7 +64,7 @@ impl Subject for Bytes {
     fn work(&self, machine: &Machine, seed: u64, history: &mut History) {
         let mut rng = Rng::new(seed);
         for _ in 0..1 + rng.below(3) {
-            let Ok(mut region) = open(machine, 1) else {
+            let Ok(mut region) = self.open(machine, 1) else {
                 return;
             };
             for _ in 0..1 + rng.below(5) {
@@ -99,12 +104,12 @@ impl Subject for Bytes {
     }
 
     fn inspect(&self, machine: &Machine, boot: u64) -> Result<u64, String> {
-        let region = open(machine, boot).map_err(|e| e.to_string())?;
+        let region = self.open(machine, boot).map_err(|e| e.to_string())?;
         Ok(fingerprint(&region))
     }
 
     fn go_on(&self, machine: &Machine, boot: u64, seed: u64) -> Result<u64, String> {
-        let mut region = open(machine, boot).map_err(|e| e.to_string())?;
+        let mut region = self.open(machine, boot).map_err(|e| e.to_string())?;
         let mut rng = Rng::new(seed);
         let mut work = || -> region::Result<u64> {
             scribble(&mut region, &mut rng)?;
@@ -124,7 +129,24 @@ impl Subject for Bytes {
 fn every_crash_leaves_a_committed_state() {
     let seed = Rng::seed_from_env();
     println!("seed {seed} (PERDURE_TEST_SEED)");
-    let tally = climb(&Bytes, seed, Effort::from_env(60_000))
+    let subject = Bytes {
+        memory_budget_bytes: None,
+    };
+    let tally = climb(&subject, seed, Effort::from_env(60_000))
         .unwrap_or_else(|what| panic!("seed {seed}: {what}"));
     println!("{tally:?}");
+}
+
+#[test]
+fn every_crash_of_a_spilling_run_leaves_a_committed_state() {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    for pages in [1, 4] {
+        let subject = Bytes {
+            memory_budget_bytes: Some(pages * PAGE_BYTES),
+        };
+        let tally = climb(&subject, seed, Effort::from_env(20_000))
+            .unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        println!("{tally:?}");
+    }
 }
