@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Heaps larger than memory: an ingest whose heap grows to 4 GiB in a control group of 512 MiB, beside gawk's persistent heap.
 
-    bench/bigger.py [--small]        as root; or "./x bench bigger"
+    ./x bench bigger [--small]        as root
 
 The same lines go to both, from a generator outside of the group. gawk gets as much time as LIMIT_S; what it did until then is
 reported, by its own count. --small: an eighth of everything.
@@ -11,14 +10,10 @@ import contextlib
 import os
 import pathlib
 import subprocess
-import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDER = pathlib.Path(os.environ.get("PERDURE_BENCH_FOLDER", ROOT / ".x" / "bench"))
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PMAWK = TARGET / "release" / "pmawk"
-MIB = 1 << 20
+from .harness import FOLDER, MIB, PMAWK
+
 LIMIT_S = 900
 # Lines of 420 bytes, all different, that begin with random digits: with its entry and its part of the index such a key takes
 # 500 bytes of pmawk's heap.
@@ -151,21 +146,3 @@ def run(report, small):
             row("gawk, ingest, bounded", None, "this gawk has no persistent memory")
         theirs.unlink(missing_ok=True)
     report.table(["what", "seconds", ""], rows)
-
-
-class Plain:
-    """A report on the terminal."""
-
-    @staticmethod
-    def say(line):
-        print(line, flush=True)
-
-    @staticmethod
-    def table(head, rows):
-        for row in [head, *rows]:
-            print(" | ".join(row))
-
-
-if __name__ == "__main__":
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    run(Plain, "--small" in sys.argv[1:])
