@@ -258,7 +258,7 @@ impl Vm<'_> {
         let misfit;
         let mut result = Ok(());
         if context.read() {
-            let at = enter(&compiled.code, &mut context);
+            let at = compiled.code.run(&mut context);
             misfit = context.misfit.take();
             match at {
                 FAILED => {
@@ -420,7 +420,7 @@ impl Vm<'_> {
             context.vals[at] = value.to_num();
             context.vals_set[at] = u8::from(matches!(value, Value::Num(_)));
         }
-        let status = enter(&door, &mut context);
+        let status = door.run(&mut context);
         let (n, failed) = (context.vals[0], context.failed != 0);
         let fatal = failed.then(|| context.error());
         self.native.depth -= 1;
@@ -470,16 +470,4 @@ impl<'a, 'p> Context<'a, 'p> {
             None => Fatal::new("native code failed without a reason"),
         }
     }
-}
-
-/// Runs native code: where the machine goes on, or a function's status.
-#[allow(unsafe_code)] // docs/decisions/005-native-code.md
-fn enter(code: &Executable, context: &mut Context<'_, '_>) -> i64 {
-    type Entry = extern "C" fn(&mut Context<'_, '_>) -> i64;
-    // SAFETY: `Compiler` makes code of this signature for this processor and `Executable` keeps it mapped for longer than
-    // the call. It stores to the fields of the context at `offset_of!` and to its own stack only, follows no address but
-    // those of `support`'s functions and of the table of functions, whose code `Native` keeps, and gives each the
-    // arguments of its declared signature.
-    let entry = unsafe { std::mem::transmute::<*const u8, Entry>(code.entry()) };
-    entry(context)
 }
