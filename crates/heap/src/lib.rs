@@ -23,6 +23,7 @@ mod cell;
 mod check;
 pub mod layout;
 mod places;
+mod run;
 mod table;
 mod walk;
 mod zones;
