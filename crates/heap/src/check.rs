@@ -275,7 +275,7 @@ impl Heap {
         let last = run
             .first
             .wrapping_add(run.count.cast_signed().wrapping_sub(1));
-        if run.is_open && (ends != run.count || self.run_entry(t, last)?.is_none()) {
+        if run.is_open && (ends != run.count || self.run_find(t, last)?.is_none()) {
             report.add(t.0, "a table that does not end where its run does");
         }
         Ok(starts)
@@ -395,7 +395,7 @@ impl Heap {
             Some(wanted) if wanted == Some(words) => {}
             Some(_) => report.add(entry, "an element of a run with another key than its place"),
             None => match self.is_indexed(t, entry, words) {
-                Ok(true) if self.run_entry_of(t, words)?.is_some() => {
+                Ok(true) if self.run_find_text(t, words)?.is_some() => {
                     report.add(entry, "an element whose key is in the table's run too");
                 }
                 Ok(true) => {}

@@ -160,6 +160,7 @@ const _: () = {
     assert!(header::CLASS_HEADS + 4 * CLASSES.len() as u64 <= PAGE_BYTES);
     assert!(SEGMENT_SLOTS == 1 << SEGMENT_BITS);
     assert!(table::RUN_CHUNKS + 8 == TABLE_BYTES);
+    assert!(table::RUN_FIRST == table::RUN_COUNT + 4); // they are read together
     assert!((CHUNK_BYTES[3] - CHUNK_HEADER_BYTES).is_multiple_of(ENTRY_BYTES));
     assert!(CLASSES[CLASSES.len() - 1] as u64 == SLAB_BYTES_MAX);
 };

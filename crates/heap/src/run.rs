@@ -115,28 +115,32 @@ impl Heap {
         })
     }
 
-    /// The entry of key `n`, if the run has it.
+    /// The cell of key `n`, if the run has it.
     #[inline(always)]
-    pub(crate) fn run_entry(&self, t: Table, n: i64) -> Result<Option<u64>> {
-        let first: u64 = self.region.get(t.0 + at::RUN_FIRST)?;
-        let count: u32 = self.region.get(t.0 + at::RUN_COUNT)?;
+    pub(crate) fn run_find(&self, t: Table, n: i64) -> Result<Option<Slot>> {
+        // Count and first key lie side by side.
+        let both: u128 = self.region.get(t.0 + at::RUN_COUNT - 4)?;
+        let (count, first) = ((both >> 32) as u32, (both >> 64) as u64);
         let ordinal = n.cast_unsigned().wrapping_sub(first);
         if ordinal >= u64::from(count) {
             return Ok(None);
         }
-        self.run_entry_at(t, ordinal)
+        self.run_slot(t, ordinal)
     }
 
+    /// The cell of entry `ordinal`; none if it is a hole.
     #[inline(always)]
-    fn run_entry_at(&self, t: Table, ordinal: u64) -> Result<Option<u64>> {
+    fn run_slot(&self, t: Table, ordinal: u64) -> Result<Option<Slot>> {
         let (number, position) = place_of(ordinal);
-        let chunk = self.inside(self.run_chunk(t, number)?)?;
+        let chunk = self.run_chunk(t, number)?;
         if chunk == 0 {
             return Ok(None);
         }
-        let entry = chunk + CHUNK_HEADER_BYTES + position * ENTRY_BYTES;
-        let tag: u8 = self.region.get(entry + TAG)?;
-        Ok((tag != KEY_HOLE).then_some(entry))
+        // Wrapping, because a damaged offset may be anything. The tag of the key, which is the byte before the value, is
+        // inside: so the value does not lie beyond the end either.
+        let slot = chunk.wrapping_add(CHUNK_HEADER_BYTES + VALUE + position * ENTRY_BYTES);
+        let tag: u8 = self.region.get(slot.wrapping_sub(VALUE - TAG))?;
+        Ok((tag != KEY_HOLE).then_some(Slot(slot)))
     }
 
     /// Chunk `number` of the run; 0 if it was given back.
@@ -150,14 +154,14 @@ impl Heap {
         }
     }
 
-    /// The entry of a key whose text begins like a number's, if the run has it.
+    /// The cell of a key, if the run has it.
     #[inline(never)]
-    pub(crate) fn run_entry_of(&self, t: Table, words: KeyWords) -> Result<Option<u64>> {
-        if self.region.get::<u32>(t.0 + at::RUN_COUNT)? == 0 {
+    pub(crate) fn run_find_text(&self, t: Table, words: KeyWords) -> Result<Option<Slot>> {
+        if !words.may_be_integer() || self.region.get::<u32>(t.0 + at::RUN_COUNT)? == 0 {
             return Ok(None);
         }
         match words.integer() {
-            Some(n) => self.run_entry(t, n),
+            Some(n) => self.run_find(t, n),
             None => Ok(None),
         }
     }
@@ -255,7 +259,7 @@ impl Heap {
             return Ok(false);
         }
         let mut count = run.count - 1;
-        while count > 0 && self.run_entry_at(t, count - 1)?.is_none() {
+        while count > 0 && self.run_slot(t, count - 1)?.is_none() {
             count -= 1;
         }
         let (number, position) = match count.checked_sub(1) {

@@ -286,12 +286,10 @@ impl Heap {
     #[inline]
     pub fn find(&self, t: Table, key: &[u8]) -> Result<Option<Slot>> {
         let key = self.key(key);
-        if key.words.may_be_integer()
-            && let Some(entry) = self.run_entry_of(t, key.words)?
-        {
-            return Ok(Some(Slot(entry + VALUE)));
+        match self.find_entry(t, &key)? {
+            Some(entry) => Ok(Some(Slot(entry + VALUE))),
+            None => self.run_find_text(t, key.words),
         }
-        Ok(self.find_entry(t, &key)?.map(|entry| Slot(entry + VALUE)))
     }
 
     /// The cell of `key`; inserted as [`Cell::Uninit`] if the table has it not.
@@ -301,19 +299,22 @@ impl Heap {
     #[inline]
     pub fn entry(&mut self, t: Table, key: &[u8]) -> Result<Slot> {
         let key = self.key(key);
-        if key.words.may_be_integer()
-            && let Some(entry) = self.run_entry_of(t, key.words)?
-        {
-            return Ok(Slot(entry + VALUE));
-        }
         self.entry_of(t, key)
     }
 
-    /// As [`Heap::entry`], for a key that the run has not.
+    /// The index is asked before the run: for most keys and tables that is the end of it, and a key is not in both.
     #[inline(always)]
     fn entry_of(&mut self, t: Table, key: Key<'_>) -> Result<Slot> {
         match self.find_entry(t, &key)? {
             Some(entry) => Ok(Slot(entry + VALUE)),
+            None => self.entry_beside_index(t, key),
+        }
+    }
+
+    #[inline(never)]
+    fn entry_beside_index(&mut self, t: Table, key: Key<'_>) -> Result<Slot> {
+        match self.run_find_text(t, key.words)? {
+            Some(slot) => Ok(slot),
             None => self.insert(t, key),
         }
     }
@@ -324,8 +325,8 @@ impl Heap {
     /// When the heap is damaged.
     #[inline]
     pub fn find_int(&self, t: Table, n: i64) -> Result<Option<Slot>> {
-        if let Some(entry) = self.run_entry(t, n)? {
-            return Ok(Some(Slot(entry + VALUE)));
+        if let Some(slot) = self.run_find(t, n)? {
+            return Ok(Some(slot));
         }
         if let Some(entry) = self.places.get(t.0, n) {
             return Ok(Some(Slot(entry + VALUE)));
@@ -349,8 +350,8 @@ impl Heap {
     /// When the heap is full or damaged.
     #[inline]
     pub fn entry_int(&mut self, t: Table, n: i64) -> Result<Slot> {
-        if let Some(entry) = self.run_entry(t, n)? {
-            return Ok(Slot(entry + VALUE));
+        if let Some(slot) = self.run_find(t, n)? {
+            return Ok(slot);
         }
         if let Some(entry) = self.places.get(t.0, n) {
             return Ok(Slot(entry + VALUE));
@@ -383,7 +384,6 @@ impl Heap {
         Ok(slot)
     }
 
-    #[inline(never)]
     fn insert(&mut self, t: Table, key: Key<'_>) -> Result<Slot> {
         self.check_table(t)?;
         let is_open = self.region.get::<u16>(t.0 + at::RUN_OPEN)? != 0;
@@ -713,13 +713,9 @@ impl Heap {
     pub fn remove(&mut self, t: Table, key: &[u8]) -> Result<bool> {
         self.places.forget_key(t.0, key);
         let key = self.key(key);
-        let in_run = if key.words.may_be_integer() {
-            self.run_entry_of(t, key.words)?
-        } else {
-            None
-        };
+        let in_run = self.run_find_text(t, key.words)?;
         let found = match in_run {
-            Some(entry) => Some(entry),
+            Some(slot) => Some(slot.0.wrapping_sub(VALUE)),
             None => self.find_entry(t, &key)?,
         };
         let Some(entry) = found else {
