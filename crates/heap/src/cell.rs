@@ -35,6 +35,11 @@ pub(crate) fn is_blob(tag: u8) -> bool {
     matches!(tag, VALUE_BLOB | VALUE_BLOB_MAYBE_NUM | VALUE_BLOB_OTHER)
 }
 
+/// Whether a cell with this value tag owns something beside it.
+fn owns(tag: u8) -> bool {
+    is_blob(tag) || tag == VALUE_TABLE
+}
+
 /// Where a value cell lies. Valid until the next insertion, removal or clear in its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(pub(crate) u64);
@@ -320,7 +325,28 @@ impl Heap {
     ///
     /// # Errors
     /// When the heap is full or damaged; then the cell holds what it held.
+    #[inline]
     pub fn cell_set(&mut self, slot: Slot, value: Cell<'_>) -> Result<()> {
+        if let Cell::Str { bytes, maybe_num } = value
+            && bytes.len() <= INLINE_BYTES_MAX
+        {
+            let old_high: u64 = self.region.get(slot.0 + 8)?;
+            if !owns((old_high >> 56) as u8) {
+                let kind = if maybe_num {
+                    VALUE_INLINE_MAYBE_NUM
+                } else {
+                    VALUE_INLINE
+                };
+                let (low, high) = inline_words(bytes, kind | bytes.len() as u8);
+                let both = u128::from(low) | u128::from(high) << 64;
+                return self.region.put(slot.0, both);
+            }
+        }
+        self.cell_set_any(slot, value)
+    }
+
+    #[inline(never)]
+    fn cell_set_any(&mut self, slot: Slot, value: Cell<'_>) -> Result<()> {
         let (low, high) = match value {
             Cell::Uninit => (0, u64::from(VALUE_UNINIT) << 56),
             Cell::Num(n) => (n.to_bits(), u64::from(VALUE_NUM) << 56),
