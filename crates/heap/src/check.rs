@@ -8,8 +8,8 @@
 use crate::alloc::Block;
 use crate::cell::{KeyWords, is_blob};
 use crate::layout::{
-    CLASSES, HEADER, KEY_HOLE, TABLE_MAGIC, VALUE, VALUE_TABLE, ZONE_FREE, ZONE_SMALL, chunk,
-    header, table as at,
+    CLASSES, HEADER, KEY_HOLE, SCANNED_ENTRIES_MAX, TABLE_MAGIC, VALUE, VALUE_TABLE, ZONE_FREE,
+    ZONE_SMALL, chunk, header, table as at,
 };
 use crate::run::{Run, capacity_of, start_of};
 use crate::zones::walk_blocks;
@@ -237,7 +237,12 @@ impl Heap {
                 run.count > 0 && run.chunk_count() * crate::layout::RUN_CHUNK_BYTES <= bytes
             }
         };
-        if !has_room || run.is_open && run.count == 0 {
+        let has_length = if run.is_open {
+            run.count > 0
+        } else {
+            run.count == 0 || run.count > SCANNED_ENTRIES_MAX
+        };
+        if !has_room || !has_length {
             report.add(t.0, "a table with a run that cannot be");
             return Ok(starts);
         }
