@@ -8,7 +8,7 @@
 //! the run's: its place there is a hole.
 //!
 //! The invariant: entry *i* of a run is a hole or has the text of *first* + *i* for its key, and no slot of the index leads
-//! to it. Where nothing but a run is, there is no index; a closed run has more entries than a table without an index.
+//! to it. A table in which nothing but a run ever was has no index; a closed run has more entries than a table is scanned for.
 
 use crate::cell::{KeyWords, Slot, integer_words};
 use crate::layout::{
