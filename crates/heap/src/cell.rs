@@ -35,6 +35,11 @@ pub(crate) fn is_blob(tag: u8) -> bool {
     matches!(tag, VALUE_BLOB | VALUE_BLOB_MAYBE_NUM | VALUE_BLOB_OTHER)
 }
 
+/// Whether a cell with this value tag owns something beside it.
+fn owns(tag: u8) -> bool {
+    is_blob(tag) || tag == VALUE_TABLE
+}
+
 /// Where a value cell lies. Valid until the next insertion, removal or clear in its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(pub(crate) u64);
@@ -87,29 +92,66 @@ pub(crate) fn inline_words(text: &[u8], tag: u8) -> (u64, u64) {
     }
 }
 
+/// Whole numbers nearer to 0 than this have 14 digits at most: with a sign their text is inline.
+const INTEGER_LIMIT: u64 = 100_000_000_000_000;
+
+/// Eight decimal digits, the first one lowest, each in a byte of its own: halved three times, all parts at once.
+#[inline]
+fn eight_digits(n: u64) -> u64 {
+    let halves = (n / 10_000) | ((n % 10_000) << 32);
+    let hundreds = ((halves * 10_486) >> 20) & 0x7f_0000_007f;
+    let quarters = hundreds | (halves - hundreds * 100) << 16;
+    let tens = ((quarters * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | (quarters - tens * 10) << 8
+}
+
 /// The key cell of an integer's decimal text, without the text.
 #[inline]
 pub(crate) fn integer_words(n: i64) -> Option<KeyWords> {
-    const LIMIT: u64 = 100_000_000_000_000; // 14 digits and a sign are inline
-    let mut rest = n.unsigned_abs();
-    if rest >= LIMIT {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    const EIGHT: u64 = 100_000_000;
+    let size = n.unsigned_abs();
+    if size >= INTEGER_LIMIT {
         return None;
     }
-    let mut packed: u128 = 0;
-    let mut len = 0;
-    loop {
-        packed = (packed << 8) | (u128::from(b'0') + u128::from(rest % 10));
-        len += 1;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
+    let leading = |digits: u64| (digits | 1 << 56).trailing_zeros() / 8;
+    let (mut low, mut high, mut len);
+    if size < EIGHT {
+        let digits = eight_digits(size);
+        let skipped = leading(digits);
+        (low, high) = ((digits | ZEROS) >> (8 * skipped), 0);
+        len = 8 - skipped;
+    } else {
+        let digits = eight_digits(size / EIGHT);
+        let skipped = leading(digits);
+        let text =
+            u128::from(digits | ZEROS) | u128::from(eight_digits(size % EIGHT) | ZEROS) << 64;
+        let text = text >> (8 * skipped);
+        (low, high) = (text as u64, (text >> 64) as u64);
+        len = 16 - skipped;
     }
     if n < 0 {
-        packed = packed << 8 | u128::from(b'-');
+        high = high << 8 | low >> 56;
+        low = low << 8 | u64::from(b'-');
         len += 1;
     }
-    Some(KeyWords(packed as u64, (packed >> 64) as u64 | len << 56))
+    Some(KeyWords(low, high | u64::from(len) << 56))
+}
+
+/// The integer whose decimal text this is, in the one form that [`integer_words`] gives it.
+pub(crate) fn integer_of(text: &[u8]) -> Option<i64> {
+    let (digits, sign) = match text {
+        [b'-', digits @ ..] => (digits, -1),
+        digits => (digits, 1),
+    };
+    let n = match digits {
+        b"0" if sign == 1 => 0,
+        [b'1'..=b'9', ..] if digits.len() <= 14 && digits.iter().all(u8::is_ascii_digit) => digits
+            .iter()
+            .fold(0, |n, digit| n * 10 + i64::from(digit - b'0')),
+        _ => return None,
+    };
+    Some(sign * n)
 }
 
 impl KeyWords {
@@ -128,6 +170,25 @@ impl KeyWords {
 
     pub(crate) fn is_blob(self) -> bool {
         self.tag() == KEY_BLOB
+    }
+
+    /// Whether its text begins like a whole number's.
+    #[inline(always)]
+    pub(crate) fn may_be_integer(self) -> bool {
+        // A block's first byte here is that of an offset; it is told apart later.
+        (b'-'..=b'9').contains(&(self.0 as u8))
+    }
+
+    /// The whole number whose text it is.
+    pub(crate) fn integer(self) -> Option<i64> {
+        let len = usize::from(self.tag());
+        if len > INLINE_BYTES_MAX || !self.may_be_integer() {
+            return None;
+        }
+        let mut text = [0; 16];
+        text[..8].copy_from_slice(&self.0.to_le_bytes());
+        text[8..].copy_from_slice(&self.1.to_le_bytes());
+        integer_of(&text[..len])
     }
 
     /// Offset and length of a blob key.
@@ -264,7 +325,28 @@ impl Heap {
     ///
     /// # Errors
     /// When the heap is full or damaged; then the cell holds what it held.
+    #[inline]
     pub fn cell_set(&mut self, slot: Slot, value: Cell<'_>) -> Result<()> {
+        if let Cell::Str { bytes, maybe_num } = value
+            && bytes.len() <= INLINE_BYTES_MAX
+        {
+            let old_high: u64 = self.region.get(slot.0 + 8)?;
+            if !owns((old_high >> 56) as u8) {
+                let kind = if maybe_num {
+                    VALUE_INLINE_MAYBE_NUM
+                } else {
+                    VALUE_INLINE
+                };
+                let (low, high) = inline_words(bytes, kind | bytes.len() as u8);
+                let both = u128::from(low) | u128::from(high) << 64;
+                return self.region.put(slot.0, both);
+            }
+        }
+        self.cell_set_any(slot, value)
+    }
+
+    #[inline(never)]
+    fn cell_set_any(&mut self, slot: Slot, value: Cell<'_>) -> Result<()> {
         let (low, high) = match value {
             Cell::Uninit => (0, u64::from(VALUE_UNINIT) << 56),
             Cell::Num(n) => (n.to_bits(), u64::from(VALUE_NUM) << 56),
@@ -367,6 +449,37 @@ mod tests {
         }
     }
 
+    fn same(n: i64) {
+        let words = integer_words(n);
+        assert_eq!(words, KeyWords::inline(n.to_string().as_bytes()), "{n}");
+        assert_eq!(words.and_then(KeyWords::integer), Some(n));
+    }
+
+    #[test]
+    fn texts_of_whole_numbers_are_numbers() {
+        for text in [
+            "",
+            "-",
+            "-0",
+            "01",
+            "-01",
+            "00",
+            "1.0",
+            "+1",
+            "1e3",
+            " 1",
+            "1 ",
+            "0x1",
+            "/1",
+            "100000000000000",
+            "-100000000000000",
+            "1-",
+            "--1",
+        ] {
+            assert_eq!(integer_of(text.as_bytes()), None, "{text}");
+        }
+    }
+
     #[test]
     fn integers_have_the_key_of_their_text() {
         for n in [
@@ -381,12 +494,17 @@ mod tests {
             -10,
             -99_999_999_999_999,
         ] {
-            assert_eq!(
-                integer_words(n),
-                KeyWords::inline(n.to_string().as_bytes()),
-                "{n}"
-            );
+            same(n);
         }
+        let mut power = 1;
+        while power <= 10_000_000_000_000 {
+            for n in [power - 1, power, power * 3 + 7, power * 9 / 7] {
+                same(n);
+                same(-n);
+            }
+            power *= 10;
+        }
+        (0..300_000).for_each(same);
         assert_eq!(integer_words(100_000_000_000_000), None);
         assert_eq!(integer_words(i64::MIN), None);
     }

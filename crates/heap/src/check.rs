@@ -6,11 +6,12 @@
 //! The invariant: the walk changes nothing and ends, whatever the bytes.
 
 use crate::alloc::Block;
-use crate::cell::is_blob;
+use crate::cell::{KeyWords, is_blob};
 use crate::layout::{
-    CLASSES, HEADER, KEY_HOLE, TABLE_MAGIC, VALUE, VALUE_TABLE, ZONE_FREE, ZONE_SMALL, chunk,
-    header, table as at,
+    CLASSES, HEADER, KEY_HOLE, SCANNED_ENTRIES_MAX, TABLE_MAGIC, VALUE, VALUE_TABLE, ZONE_FREE,
+    ZONE_SMALL, chunk, header, table as at,
 };
+use crate::run::{Run, capacity_of, start_of};
 use crate::zones::walk_blocks;
 use crate::{Error, ErrorKind, Heap, Result, Slot, Table};
 
@@ -219,6 +220,72 @@ impl Heap {
         Ok(())
     }
 
+    /// What a table says of its run, against its chunks and the entries used in them. Returns for each chunk how many
+    /// entries of the run lie before it; none for chunks without any.
+    fn check_run(
+        &self,
+        t: Table,
+        run: Run,
+        chunks: &[(u64, u64)],
+        report: &mut Report,
+    ) -> Result<Vec<Option<u64>>> {
+        let mut starts = vec![None; chunks.len()];
+        let has_room = match run.chunks {
+            0 => run.chunk_count() <= 1,
+            list => {
+                let bytes = self.block_at(list)?.bytes;
+                run.count > 0 && run.chunk_count() * crate::layout::RUN_CHUNK_BYTES <= bytes
+            }
+        };
+        let has_length = if run.is_open {
+            run.count > 0
+        } else {
+            run.count == 0 || run.count > SCANNED_ENTRIES_MAX
+        };
+        if !has_room || !has_length {
+            report.add(t.0, "a table with a run that cannot be");
+            return Ok(starts);
+        }
+        let mut i = 0;
+        for number in 0..run.chunk_count() {
+            let listed = self.run_chunk(t, number)?;
+            if listed == 0 {
+                continue;
+            }
+            let Some(&(chunk, used)) = chunks.get(i).filter(|(chunk, _)| *chunk == listed) else {
+                report.add(t.0, "a run that lists other chunks than its table");
+                return Ok(starts);
+            };
+            let capacity = u64::from(self.region.get::<u16>(chunk + chunk::CAPACITY)?);
+            let start = start_of(number);
+            if capacity != capacity_of(number) || used < capacity.min(run.count - start) {
+                report.add(chunk, "a chunk of a run that is too small");
+                return Ok(starts);
+            }
+            starts[i] = Some(start);
+            i += 1;
+        }
+        for (&(chunk, _), start) in chunks.iter().zip(&starts) {
+            let noted: u16 = self.region.get(chunk + chunk::IN_RUN)?;
+            if noted != u16::from(start.is_some()) {
+                report.add(chunk, "a chunk that does not know whether it is a run's");
+            }
+        }
+        let ends: u64 = chunks
+            .iter()
+            .zip(&starts)
+            .map(|(chunk, start)| start.unwrap_or(run.count) + chunk.1)
+            .max()
+            .unwrap_or(0);
+        let last = run
+            .first
+            .wrapping_add(run.count.cast_signed().wrapping_sub(1));
+        if run.is_open && (ends != run.count || self.run_find(t, last)?.is_none()) {
+            report.add(t.0, "a table that does not end where its run does");
+        }
+        Ok(starts)
+    }
+
     /// One table: chunks, entries and index.
     fn check_one(
         &self,
@@ -244,8 +311,14 @@ impl Heap {
             Ok(())
         });
         report.absorb(walked)?;
-        let mut elements = 0;
-        for &(chunk, used) in &chunks {
+        let run = self.run(t)?;
+        let mut starts = vec![None; chunks.len()];
+        match self.check_run(t, run, &chunks, report) {
+            Ok(found) => starts = found,
+            Err(error) => report.absorb(Err(error))?,
+        }
+        let (mut elements, mut in_run) = (0, 0);
+        for (&(chunk, used), start) in chunks.iter().zip(starts) {
             if self.region.get::<u64>(chunk + chunk::PREV)? != prev {
                 report.add(chunk, "a chunk that does not refer back to the one before");
             }
@@ -257,7 +330,11 @@ impl Heap {
             for i in 0..used {
                 let entry =
                     chunk + crate::layout::CHUNK_HEADER_BYTES + i * crate::layout::ENTRY_BYTES;
-                live += u64::from(self.check_entry(t, entry, report, reached, waiting)?);
+                let ordinal = start.map(|start| start + i).filter(|&at| at < run.count);
+                let wanted = ordinal.map(|ordinal| run.words(ordinal));
+                let is_element = self.check_entry(t, entry, wanted, report, reached, waiting)?;
+                live += u64::from(is_element);
+                in_run += u64::from(is_element && ordinal.is_some());
             }
             if u64::from(self.region.get::<u16>(chunk + chunk::LIVE)?) != live {
                 report.add(chunk, format!("a chunk that miscounts its {live} elements"));
@@ -280,10 +357,11 @@ impl Heap {
             slots += self.count_slots(t, offset)?;
             Ok(())
         })?;
-        if self.region.get::<u64>(t.0 + at::INDEX)? != 0 && slots != elements {
+        let indexed = elements - in_run;
+        if self.region.get::<u64>(t.0 + at::INDEX)? != 0 && slots != indexed {
             report.add(
                 t.0,
-                format!("a table of {elements} elements whose index has {slots}"),
+                format!("a table with {indexed} elements for its index, which has {slots}"),
             );
         }
         Ok(())
@@ -295,16 +373,17 @@ impl Heap {
             .damaged(offset, "what follows was left out, because of that")
     }
 
-    /// One entry; false if it is a hole.
+    /// One entry; false if it is a hole. `wanted` is, for an entry of a run, the key that it must have.
     fn check_entry(
         &self,
         t: Table,
         entry: u64,
+        wanted: Option<Option<KeyWords>>,
         report: &mut Report,
         reached: &mut Reached,
         waiting: &mut Vec<Table>,
     ) -> Result<bool> {
-        let words = crate::cell::KeyWords(self.region.get(entry)?, self.region.get(entry + 8)?);
+        let words = self.entry_words(entry)?;
         if words.tag() == KEY_HOLE {
             return Ok(false);
         }
@@ -317,11 +396,19 @@ impl Heap {
         let mut buffer = [0; 16];
         let readable = self.key_text(words, &mut buffer).map(drop);
         report.absorb(readable)?;
-        let indexed = self.is_indexed(t, entry, words);
-        match indexed {
-            Ok(true) => {}
-            Ok(false) => report.add(entry, "an element that its table's index does not lead to"),
-            Err(error) => report.absorb(Err(error))?,
+        match wanted {
+            Some(wanted) if wanted == Some(words) => {}
+            Some(_) => report.add(entry, "an element of a run with another key than its place"),
+            None => match self.is_indexed(t, entry, words) {
+                Ok(true) if self.run_find_text(t, words)?.is_some() => {
+                    report.add(entry, "an element whose key is in the table's run too");
+                }
+                Ok(true) => {}
+                Ok(false) => {
+                    report.add(entry, "an element that its table's index does not lead to")
+                }
+                Err(error) => report.absorb(Err(error))?,
+            },
         }
         let (low, high): (u64, u64) = (
             self.region.get(entry + VALUE)?,

@@ -11,7 +11,7 @@
 
 use region::{DATA_START, LINE_BYTES, PAGE_BYTES};
 
-pub const HEAP_VERSION: u32 = 1;
+pub const HEAP_VERSION: u32 = 2;
 pub const HEAP_MAGIC: u64 = u64::from_le_bytes(*b"PdHeap1\n");
 /// Where the heap's header lies.
 pub const HEADER: u64 = DATA_START;
@@ -88,6 +88,10 @@ pub mod table {
     pub const FIRST: u64 = 24; // 8  first chunk, in order of insertion
     pub const LAST: u64 = 32; // 8  last chunk
     pub const LAST_CAPACITY: u64 = 40; // 2  entries that the last chunk has room for
+    pub const RUN_OPEN: u64 = 42; // 2  1: the next whole number may still join the run
+    pub const RUN_COUNT: u64 = 44; // 4  entries of the run, holes included
+    pub const RUN_FIRST: u64 = 48; // 8  key of its first entry, two's complement
+    pub const RUN_CHUNKS: u64 = 56; // 8  list of its chunks; 0: there is one, the table's first
 }
 
 /// Chunk: entries in order of insertion.
@@ -97,11 +101,15 @@ pub mod chunk {
     pub const CAPACITY: u64 = 16; // 2  entries that it has room for
     pub const USED: u64 = 18; // 2  entries used, holes included; stands in the table's header for the last chunk
     pub const LIVE: u64 = 20; // 2  holes not included; for the last chunk too
+    pub const IN_RUN: u64 = 22; // 2  1: has entries of the table's run
     pub const TABLE: u64 = 24; // 8  whose it is
 }
 pub const CHUNK_HEADER_BYTES: u64 = 32;
 /// Bytes of a table's first, second, third and every further chunk: small tables stay small.
 pub const CHUNK_BYTES: [u64; 4] = [160, 512, 2048, 4096];
+/// The list of a run's chunks has their offsets, 0 for one that was given back; it begins with room for 8.
+pub const RUN_CHUNK_BYTES: u64 = 8;
+pub const RUN_CHUNKS_BYTES_MIN: u64 = 64;
 
 /// Entry: key cell, value cell.
 pub const ENTRY_BYTES: u64 = 32;
@@ -151,6 +159,8 @@ const _: () = {
     assert!(PAGE_BYTES / CLASSES[0] as u64 <= BITMAP_WORDS * 64);
     assert!(header::CLASS_HEADS + 4 * CLASSES.len() as u64 <= PAGE_BYTES);
     assert!(SEGMENT_SLOTS == 1 << SEGMENT_BITS);
+    assert!(table::RUN_CHUNKS + 8 == TABLE_BYTES);
+    assert!(table::RUN_FIRST == table::RUN_COUNT + 4); // they are read together
     assert!((CHUNK_BYTES[3] - CHUNK_HEADER_BYTES).is_multiple_of(ENTRY_BYTES));
     assert!(CLASSES[CLASSES.len() - 1] as u64 == SLAB_BYTES_MAX);
 };

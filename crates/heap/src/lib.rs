@@ -24,6 +24,7 @@ mod check;
 mod fetch;
 pub mod layout;
 mod places;
+mod run;
 mod table;
 mod walk;
 mod zones;

@@ -1,8 +1,11 @@
 //! Where the elements with whole numbers for keys lie: a note beside the heap, in memory of the process, so that `a[i]` in a
-//! loop costs a look into an array and not a hash, the digits of the key and two lines that are far away.
+//! loop costs a look into an array and not a hash, the digits of the key and two lines that are far away. Elements of a
+//! table's run ([`crate::run`]) need no notes.
 //!
 //! Invariant: a place that is noted is the entry of that key in that table. So whoever moves or removes an entry says so, and
 //! going back to an earlier state of the heap forgets all.
+
+use crate::cell::integer_of;
 
 /// Tables with notes at a time; a table has its place among them by its offset.
 const TABLES: usize = 64;
@@ -31,18 +34,6 @@ pub(crate) struct Places {
 
 fn home(table: u64) -> usize {
     (table / crate::layout::TABLE_BYTES) as usize % TABLES
-}
-
-/// The number whose decimal text a key is.
-fn number(text: &[u8]) -> Option<usize> {
-    match text {
-        b"0" => Some(0),
-        [b'1'..=b'9', rest @ ..] if rest.len() < 12 && rest.iter().all(u8::is_ascii_digit) => {
-            let digits = text.iter().map(|d| usize::from(d - b'0'));
-            Some(digits.fold(0, |n, digit| n * 10 + digit))
-        }
-        _ => None,
-    }
 }
 
 impl Places {
@@ -96,8 +87,8 @@ impl Places {
     pub(crate) fn forget_key(&mut self, table: u64, key: &[u8]) {
         if let Some(notes) = self.tables.get_mut(home(table))
             && notes.table == table
-            && let Some(n) = number(key)
-            && let Some(entry) = notes.entries.get_mut(n)
+            && let Some(n) = integer_of(key)
+            && let Some(entry) = notes.entries.get_mut(n as usize)
         {
             *entry = 0;
         }
@@ -120,16 +111,6 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_of_whole_numbers_are_numbers() {
-        for (text, n) in [("0", Some(0)), ("7", Some(7)), ("1234", Some(1234))] {
-            assert_eq!(number(text.as_bytes()), n);
-        }
-        for text in ["", "-1", "01", "1.0", "+1", "1e3", " 1", "1234567890123"] {
-            assert_eq!(number(text.as_bytes()), None, "{text}");
-        }
-    }
 
     #[test]
     fn what_is_noted_is_found_until_it_is_forgotten() {

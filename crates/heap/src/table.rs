@@ -6,9 +6,10 @@
 //!   page of index slots and, rarely, doubles the directory (4 bytes per 300 keys). Nothing ever rehashes the whole table.
 //! * Deletion leaves a hole; neighbouring chunks that are together at most half full are merged, so memory follows the
 //!   number of elements.
+//! * The first entries may be a run of whole numbers, which the index knows nothing of: [`crate::run`].
 //!
-//! The invariant: each entry that is not a hole has exactly one slot in the index (if there is one), reachable by linear
-//! probing from its home without crossing an empty slot.
+//! The invariant: each entry that is not a hole and not the run's has exactly one slot in the index (if there is one),
+//! reachable by linear probing from its home without crossing an empty slot.
 
 use crate::cell::{KeyWords, Slot, integer_words, is_blob};
 use crate::layout::{
@@ -280,11 +281,16 @@ impl Heap {
     fn scan_entries(&self, t: Table, key: &Key<'_>) -> Result<Option<u64>> {
         self.check_table(t)?;
         let first: u64 = self.region.get(t.0 + at::FIRST)?;
-        if first == 0 {
-            return Ok(None);
+        if first == 0 || self.region.get::<u32>(t.0 + at::RUN_COUNT)? != 0 {
+            return Ok(None); // nothing, or nothing but a run
         }
-        let used: u16 = self.region.get(t.0 + at::LAST_USED)?;
-        for i in 0..u64::from(used).min(SCANNED_ENTRIES_MAX) {
+        // A chunk behind the first, that a full heap had no entry for, is empty.
+        let used = if self.region.get::<u64>(t.0 + at::LAST)? == first {
+            u64::from(self.region.get::<u16>(t.0 + at::LAST_USED)?)
+        } else {
+            SCANNED_ENTRIES_MAX
+        };
+        for i in 0..used.min(SCANNED_ENTRIES_MAX) {
             let entry = first.wrapping_add(CHUNK_HEADER_BYTES + i * ENTRY_BYTES);
             if self.entry_has(entry, key)? {
                 return Ok(Some(entry));
@@ -300,7 +306,10 @@ impl Heap {
     #[inline]
     pub fn find(&self, t: Table, key: &[u8]) -> Result<Option<Slot>> {
         let key = self.key(key);
-        Ok(self.find_entry(t, &key)?.map(|entry| Slot(entry + VALUE)))
+        match self.find_entry(t, &key)? {
+            Some(entry) => Ok(Some(Slot(entry + VALUE))),
+            None => self.run_find_text(t, key.words),
+        }
     }
 
     /// The cell of `key`; inserted as [`Cell::Uninit`] if the table has it not.
@@ -313,10 +322,19 @@ impl Heap {
         self.entry_of(t, key)
     }
 
+    /// The index is asked before the run: for most keys and tables that is the end of it, and a key is not in both.
     #[inline(always)]
     fn entry_of(&mut self, t: Table, key: Key<'_>) -> Result<Slot> {
         match self.find_entry(t, &key)? {
             Some(entry) => Ok(Slot(entry + VALUE)),
+            None => self.entry_beside_index(t, key),
+        }
+    }
+
+    #[inline(never)]
+    fn entry_beside_index(&mut self, t: Table, key: Key<'_>) -> Result<Slot> {
+        match self.run_find_text(t, key.words)? {
+            Some(slot) => Ok(slot),
             None => self.insert(t, key),
         }
     }
@@ -327,6 +345,9 @@ impl Heap {
     /// When the heap is damaged.
     #[inline]
     pub fn find_int(&self, t: Table, n: i64) -> Result<Option<Slot>> {
+        if let Some(slot) = self.run_find(t, n)? {
+            return Ok(Some(slot));
+        }
         if let Some(entry) = self.places.get(t.0, n) {
             return Ok(Some(Slot(entry + VALUE)));
         }
@@ -349,17 +370,24 @@ impl Heap {
     /// When the heap is full or damaged.
     #[inline]
     pub fn entry_int(&mut self, t: Table, n: i64) -> Result<Slot> {
+        if let Some(slot) = self.run_find(t, n)? {
+            return Ok(slot);
+        }
         if let Some(entry) = self.places.get(t.0, n) {
             return Ok(Slot(entry + VALUE));
         }
-        self.entry_int_by_hash(t, n)
+        self.entry_int_by_key(t, n)
     }
 
     #[inline(never)]
-    fn entry_int_by_hash(&mut self, t: Table, n: i64) -> Result<Slot> {
+    fn entry_int_by_key(&mut self, t: Table, n: i64) -> Result<Slot> {
         let Some(words) = integer_words(n) else {
             return self.entry(t, n.to_string().as_bytes());
         };
+        if self.run_takes(t, n)? {
+            self.check_table(t)?;
+            return self.run_append(t, n, words);
+        }
         let key = Key {
             words,
             text: &[],
@@ -376,9 +404,19 @@ impl Heap {
         Ok(slot)
     }
 
-    #[inline(never)]
     fn insert(&mut self, t: Table, key: Key<'_>) -> Result<Slot> {
         self.check_table(t)?;
+        let is_open = self.region.get::<u16>(t.0 + at::RUN_OPEN)? != 0;
+        if is_open || self.region.get::<u64>(t.0 + at::COUNT)? == 0 {
+            if let Some(n) = key.words.integer()
+                && self.run_takes(t, n)?
+            {
+                return self.run_append(t, n, key.words);
+            }
+            if is_open {
+                self.run_close(t)?;
+            }
+        }
         let (chunk, entry) = self.next_entry(t)?;
         let words = if key.text.is_empty() {
             key.words
@@ -395,10 +433,11 @@ impl Heap {
         self.add_to(t.0 + at::COUNT, 1)?;
         let indexed = if self.region.get::<u64>(t.0 + at::INDEX)? != 0 {
             self.index_entry(t, key.hash, entry)
-        } else if u64::from(used) + 1 > SCANNED_ENTRIES_MAX
+        } else if self.region.get::<u32>(t.0 + at::RUN_COUNT)? != 0
+            || u64::from(used) + 1 > SCANNED_ENTRIES_MAX
             || chunk != self.region.get::<u64>(t.0 + at::FIRST)?
         {
-            self.rebuild_index(t, INDEX_BITS_MIN)
+            self.rebuild_index(t, INDEX_BITS_MIN, IndexSlot::new(tag_of(key.hash), entry))
         } else {
             Ok(())
         };
@@ -415,13 +454,26 @@ impl Heap {
         Ok(Slot(entry + VALUE))
     }
 
+    /// Inserts a key that is nowhere in the table, as it lies in another entry: a block with its text is this one's now.
+    pub(crate) fn insert_words(&mut self, t: Table, words: KeyWords) -> Result<Slot> {
+        let hash = self.entry_hash(words)?;
+        self.insert(
+            t,
+            Key {
+                words,
+                text: &[],
+                hash,
+            },
+        )
+    }
+
     fn add_to(&mut self, offset: u64, delta: i64) -> Result<()> {
         let old: u64 = self.region.get(offset)?;
         self.region.put(offset, old.wrapping_add_signed(delta))
     }
 
     /// Room for one more entry at the end; returns its chunk and itself. The entry counts as used only when the caller says so.
-    fn next_entry(&mut self, t: Table) -> Result<(u64, u64)> {
+    pub(crate) fn next_entry(&mut self, t: Table) -> Result<(u64, u64)> {
         let last: u64 = self.region.get(t.0 + at::LAST)?;
         let used = u64::from(self.region.get::<u16>(t.0 + at::LAST_USED)?);
         let capacity = u64::from(self.region.get::<u16>(t.0 + at::LAST_CAPACITY)?);
@@ -436,6 +488,10 @@ impl Heap {
         }
         if last != 0 && capacity > 0 && self.region.get::<u16>(last + chunk::LIVE)? == 0 {
             // Nothing but holes: a queue that was emptied from its front. No slot refers to them.
+            if self.region.get::<u16>(last + chunk::IN_RUN)? != 0 {
+                self.run_unlist_chunk(t, None)?;
+                self.region.put(last + chunk::IN_RUN, 0u16)?;
+            }
             self.region.put(t.0 + at::LAST_USED, 0u16)?;
             return Ok((last, last + CHUNK_HEADER_BYTES));
         }
@@ -480,22 +536,22 @@ impl Heap {
                     return self.region.put(at, IndexSlot::new(tag, entry).0);
                 }
             }
-            self.grow_index(t, hash, segment)?;
+            self.grow_index(t, hash, segment, entry)?;
             if self.slot_of(t, hash, entry)?.is_some() {
-                return Ok(()); // rebuilding indexed every entry, this one too
+                return Ok(()); // the small index that was made anew has it
             }
         }
     }
 
     #[cold]
-    fn grow_index(&mut self, t: Table, hash: u64, segment: Segment) -> Result<()> {
+    fn grow_index(&mut self, t: Table, hash: u64, segment: Segment, entry: u64) -> Result<()> {
         let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
         if depth > 0 {
             return self.split_segment(t, hash, segment, depth);
         }
         let bits: u8 = self.region.get(t.0 + at::INDEX_BITS)?;
         if bits < SEGMENT_BITS {
-            return self.rebuild_index(t, bits + 1);
+            return self.rebuild_index(t, bits + 1, IndexSlot::new(tag_of(hash), entry));
         }
         // From one full-size segment to a directory of one bit, both entries naming that segment; the loop splits it.
         let directory = self.alloc(2 * DIRECTORY_ENTRY_BYTES, false)?;
@@ -507,20 +563,33 @@ impl Heap {
         r.put(t.0 + at::DEPTH, 1u8)
     }
 
-    /// Makes the one small segment anew with 2^`bits` slots (or more, if that turns out too few), of every entry, the one
-    /// that is just being inserted too. Nothing has changed when there is no room for it.
-    fn rebuild_index(&mut self, t: Table, bits: u8) -> Result<()> {
+    /// Makes the one small segment anew with 2^`bits` slots (or more, if that turns out too few), of what is in it, or, for
+    /// a table that had none, of every entry; and of `new`, the slot of the entry that is just being inserted. Nothing has
+    /// changed when there is no room for it.
+    fn rebuild_index(&mut self, t: Table, bits: u8, new: IndexSlot) -> Result<()> {
         let old: u64 = self.region.get(t.0 + at::INDEX)?;
-        let mut entries = Vec::new();
-        self.for_each_entry(t, &mut |entry, words| {
-            entries.push(IndexSlot::new(tag_of(self.entry_hash(words)?), entry));
-            if entries.len() as u64 >= SEGMENT_SLOTS {
-                return Err(self
-                    .region
-                    .damaged(t.0, "a table with more elements than its index says"));
+        let mut entries = vec![new];
+        if old != 0 {
+            let old_bits: u8 = self.region.get(t.0 + at::INDEX_BITS)?;
+            for i in 0..1 << old_bits.min(SEGMENT_BITS) {
+                match self.region.get(old.wrapping_add(i * SLOT_BYTES))? {
+                    0 => {}
+                    slot => entries.push(IndexSlot(slot)),
+                }
             }
-            Ok(())
-        })?;
+        } else if self.region.get::<u32>(t.0 + at::RUN_COUNT)? == 0 {
+            self.for_each_entry(t, &mut |entry, words| {
+                if entry != new.entry() {
+                    entries.push(IndexSlot::new(tag_of(self.entry_hash(words)?), entry));
+                }
+                if entries.len() as u64 >= SEGMENT_SLOTS {
+                    return Err(self
+                        .region
+                        .damaged(t.0, "a table with more elements than its index says"));
+                }
+                Ok(())
+            })?;
+        }
         let (bits, slots) = (bits..SEGMENT_BITS)
             .find_map(|bits| Some((bits, place_all(&entries, bits)?)))
             .or_else(|| Some((SEGMENT_BITS, place_all(&entries, SEGMENT_BITS)?)))
@@ -559,10 +628,10 @@ impl Heap {
         Ok(None)
     }
 
-    /// Whether the index leads from its key to `entry` (or there is no index): for the check.
+    /// Whether the index leads from its key to `entry`, which is not the run's (or there need be no index): for the check.
     pub(crate) fn is_indexed(&self, t: Table, entry: u64, words: KeyWords) -> Result<bool> {
         if self.region.get::<u64>(t.0 + at::INDEX)? == 0 {
-            return Ok(true);
+            return Ok(self.region.get::<u32>(t.0 + at::RUN_COUNT)? == 0);
         }
         Ok(self.slot_of(t, self.entry_hash(words)?, entry)?.is_some())
     }
@@ -664,14 +733,21 @@ impl Heap {
     pub fn remove(&mut self, t: Table, key: &[u8]) -> Result<bool> {
         self.places.forget_key(t.0, key);
         let key = self.key(key);
-        let Some(entry) = self.find_entry(t, &key)? else {
+        let in_run = self.run_find_text(t, key.words)?;
+        let found = match in_run {
+            Some(slot) => Some(slot.0.wrapping_sub(VALUE)),
+            None => self.find_entry(t, &key)?,
+        };
+        let Some(entry) = found else {
             return Ok(false);
         };
         if self.table_len(t)? == 1 {
             self.table_clear(t)?;
             return Ok(true);
         }
-        if let Some((segment, position)) = self.slot_of(t, key.hash, entry)? {
+        if in_run.is_none()
+            && let Some((segment, position)) = self.slot_of(t, key.hash, entry)?
+        {
             self.unindex(segment, position)?;
         }
         self.free_entry(entry)?;
@@ -680,7 +756,12 @@ impl Heap {
         let chunk = self.block_at(entry)?.start;
         let live = self.region.get::<u16>(chunk + chunk::LIVE)?.wrapping_sub(1);
         self.region.put(chunk + chunk::LIVE, live)?;
-        self.tidy_chunk(t, chunk, live)?;
+        let n = in_run.and_then(|_| key.words.integer());
+        match n {
+            Some(n) if self.run_shorten(t, n)? => {}
+            _ => self.tidy_chunk(t, chunk, live, n)?,
+        }
+        self.run_shrink(t, live == 0)?;
         Ok(true)
     }
 
@@ -717,17 +798,22 @@ impl Heap {
         self.region.put(segment.slot(gap), 0u64)
     }
 
-    /// After a deletion: frees an empty chunk, or merges it with the one before if both are sparse.
-    fn tidy_chunk(&mut self, t: Table, chunk: u64, live: u16) -> Result<()> {
+    /// After a deletion, of key `n` of the run or of another key: frees an empty chunk, or merges it with the one before if
+    /// both are sparse. Entries of a run stay where they are.
+    fn tidy_chunk(&mut self, t: Table, chunk: u64, live: u16, n: Option<i64>) -> Result<()> {
         let last: u64 = self.region.get(t.0 + at::LAST)?;
         if chunk == last {
             return Ok(());
         }
         let prev = self.inside(self.region.get(chunk + chunk::PREV)?)?;
+        let is_in_run = self.region.get::<u16>(chunk + chunk::IN_RUN)? != 0;
         if live == 0 {
+            if is_in_run {
+                self.run_unlist_chunk(t, n)?;
+            }
             return self.drop_chunk(t, chunk, prev);
         }
-        if prev == 0 {
+        if prev == 0 || is_in_run || self.region.get::<u16>(prev + chunk::IN_RUN)? != 0 {
             return Ok(());
         }
         let room = u64::from(self.region.get::<u16>(prev + chunk::CAPACITY)?);
@@ -833,20 +919,27 @@ impl Heap {
             }
             Ok(())
         })?;
-        self.for_each_chunk(t, &mut |chunk, _| {
-            blobs.push(chunk);
-            Ok(())
-        })?;
-        self.for_each_index_block(t, &mut |offset| {
-            blobs.push(offset);
-            Ok(())
-        })?;
+        blobs.extend(self.blocks_of(t)?);
         for block in blobs {
             self.free(block)?;
         }
         self.region.bytes_mut(t.0, TABLE_BYTES)?.fill(0);
         self.region.put(t.0 + at::MAGIC, TABLE_MAGIC)?;
         Ok(nested)
+    }
+
+    /// The blocks of the table itself, without its header: chunks and index.
+    pub(crate) fn blocks_of(&self, t: Table) -> Result<Vec<u64>> {
+        let mut blocks = Vec::new();
+        self.for_each_chunk(t, &mut |chunk, _| {
+            blocks.push(chunk);
+            Ok(())
+        })?;
+        self.for_each_index_block(t, &mut |offset| {
+            blocks.push(offset);
+            Ok(())
+        })?;
+        Ok(blocks)
     }
 
     /// Frees a table with everything in it.
@@ -879,6 +972,6 @@ fn place_all(entries: &[IndexSlot], bits: u8) -> Option<Vec<u64>> {
 }
 
 /// Entries that fit in a chunk of `bytes`.
-fn entries_in(bytes: u64) -> u64 {
+pub(crate) const fn entries_in(bytes: u64) -> u64 {
     (bytes - CHUNK_HEADER_BYTES) / ENTRY_BYTES
 }

@@ -114,12 +114,17 @@ impl Heap {
         })
     }
 
-    /// Calls `visit` with each block of the index: segments once each, and the directory.
+    /// Calls `visit` with each block that leads to entries: the list of the run's chunks; segments of the index once each,
+    /// and their directory.
     pub(crate) fn for_each_index_block(
         &self,
         t: Table,
         visit: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<()> {
+        let run_chunks: u64 = self.region.get(t.0 + at::RUN_CHUNKS)?;
+        if run_chunks != 0 {
+            visit(run_chunks)?;
+        }
         let index: u64 = self.region.get(t.0 + at::INDEX)?;
         let depth: u8 = self.region.get(t.0 + at::DEPTH)?;
         if index == 0 {
@@ -155,6 +160,7 @@ impl Heap {
         let index: u64 = self.region.get(t.0 + at::INDEX)?;
         let bits: u8 = self.region.get(t.0 + at::INDEX_BITS)?;
         let slots = match depth {
+            _ if offset == self.region.get::<u64>(t.0 + at::RUN_CHUNKS)? => 0,
             0 => 1 << bits.min(SEGMENT_BITS),
             _ if offset == index => 0,
             _ => SEGMENT_SLOTS,

@@ -45,7 +45,49 @@ fn fingerprint(heap: &Heap) -> heap::Result<u64> {
     Ok(region::layout::checksum(&text, 0))
 }
 
+/// Makes a run of whole numbers longer or shorter, at either end or in its middle, and breaks it now and then.
+fn change_run(heap: &mut Heap, rng: &mut Rng) -> heap::Result<()> {
+    let t = heap.root("run")?;
+    let mut numbers = Vec::new();
+    heap.for_each(t, &mut |key, _| {
+        numbers.extend(
+            std::str::from_utf8(key)
+                .ok()
+                .and_then(|k| k.parse::<i64>().ok()),
+        );
+        Ok(())
+    })?;
+    let next = numbers
+        .last()
+        .map_or(rng.below(3).cast_signed() - 1, |n| n + 1);
+    let many = [1, 4, 20, 150, 700][rng.below(5) as usize];
+    let gone: Vec<i64> = match rng.below(10) {
+        0..=3 => {
+            for n in next..next + many {
+                let slot = heap.entry_int(t, n)?;
+                heap.cell_set(slot, Cell::Num(rng.below(100) as f64))?;
+            }
+            Vec::new()
+        }
+        4 => numbers.into_iter().take(many as usize).collect(),
+        5 => numbers.into_iter().rev().take(many as usize).collect(),
+        6 | 7 => numbers.into_iter().filter(|_| !rng.chance(5)).collect(),
+        8 => numbers.into_iter().filter(|_| rng.chance(9)).collect(),
+        _ => {
+            heap.entry(t, [&b"a key"[..], b"01", b"-7"][rng.below(3) as usize])?;
+            Vec::new()
+        }
+    };
+    for n in gone {
+        heap.remove(t, n.to_string().as_bytes())?;
+    }
+    Ok(())
+}
+
 fn change(heap: &mut Heap, rng: &mut Rng) -> heap::Result<()> {
+    if rng.chance(2) {
+        change_run(heap, rng)?;
+    }
     let t = heap.root(["a", "b"][rng.below(2) as usize])?;
     for _ in 0..1 + rng.below(12) {
         let key = format!(

@@ -1,6 +1,6 @@
 //! `docs/format.md` and the constants say the same.
 
-use heap::layout::{CLASSES, chunk, header, page, table, zone};
+use heap::layout::{CLASSES, HEAP_VERSION, chunk, header, page, table, zone};
 use testkit::format_doc::{Row, rows_under};
 
 macro_rules! fields {
@@ -27,12 +27,13 @@ fn the_documents_tables_are_the_constants() {
     );
     assert_eq!(
         rows_under(&doc, "### table"),
-        fields!(table: MAGIC 4, DEPTH 1, INDEX_BITS 1, LAST_USED 2, COUNT 8, INDEX 8, FIRST 8, LAST 8, LAST_CAPACITY 2)
+        fields!(table: MAGIC 4, DEPTH 1, INDEX_BITS 1, LAST_USED 2, COUNT 8, INDEX 8, FIRST 8, LAST 8, LAST_CAPACITY 2, RUN_OPEN 2, RUN_COUNT 4, RUN_FIRST 8, RUN_CHUNKS 8)
     );
     assert_eq!(
         rows_under(&doc, "### chunk"),
-        fields!(chunk: NEXT 8, PREV 8, CAPACITY 2, USED 2, LIVE 2, TABLE 8)
+        fields!(chunk: NEXT 8, PREV 8, CAPACITY 2, USED 2, LIVE 2, IN_RUN 2, TABLE 8)
     );
+    assert!(doc.contains(&format!("| 8 | 4 | VERSION | {HEAP_VERSION} |")));
     let beyond: Vec<String> = CLASSES
         .iter()
         .filter(|&&c| c > 128)

@@ -80,12 +80,15 @@ fn scribble(path: &Path, seed: u64) {
         let t = tables[rng.below(tables.len() as u64) as usize];
         let key = format!("w{}", rng.below(300));
         let len = [3, 100, 3000, 50_000][rng.below(4) as usize];
-        let _ = match rng.below(9) {
+        let n = rng.below(60);
+        let _ = match rng.below(13) {
             0..=2 => set(&mut heap, t, key.as_bytes(), Cell::Num(1.0)),
             3 => set(&mut heap, t, key.as_bytes(), text(&vec![b'x'; len])),
             4 | 5 => heap.remove(t, key.as_bytes()).map(drop),
             6 => heap.find_int(t, 7).map(drop),
             7 => heap.table_bytes(t).map(drop),
+            8 | 9 => heap.entry_int(t, n.cast_signed()).map(drop),
+            10 | 11 => heap.remove(t, n.to_string().as_bytes()).map(drop),
             _ if rng.chance(4) => match rng.below(3) {
                 0 => heap.table_clear(t),
                 1 => heap.table_copy(t).map(drop),

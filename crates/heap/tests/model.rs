@@ -122,6 +122,156 @@ fn step(
     }
 }
 
+/// What the next steps of [`run_step`] mostly do.
+#[derive(Clone, Copy)]
+enum Phase {
+    Push,
+    Stack,
+    Queue,
+    Scatter,
+    /// Here and there, and now and then with keys that are in no sequence.
+    Mixed,
+}
+
+/// Steps that make tables whose keys are whole numbers in sequence, with holes, and break the sequence again.
+struct Runs {
+    phase: Phase,
+    left: u64,
+    /// Key of the next table's first element.
+    first: i64,
+}
+
+fn number_of(key: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(key).ok()?;
+    let n = text.parse::<i64>().ok()?;
+    (n.to_string() == text).then_some(n)
+}
+
+impl Runs {
+    fn new() -> Runs {
+        Runs {
+            phase: Phase::Push,
+            left: 0,
+            first: 1,
+        }
+    }
+
+    /// One step; an error of the heap leaves the model as it was.
+    fn step(
+        &mut self,
+        heap: &mut Heap,
+        t: Table,
+        model: &mut Model,
+        rng: &mut Rng,
+    ) -> heap::Result<()> {
+        if self.left == 0 {
+            self.phase = match rng.below(7) {
+                0 | 1 => Phase::Push,
+                2 => Phase::Stack,
+                3 => Phase::Queue,
+                4 | 5 => Phase::Scatter,
+                _ => Phase::Mixed,
+            };
+            self.left = [30, 150, 900][rng.below(3) as usize];
+        }
+        self.left -= 1;
+        if model.0.is_empty() {
+            // The last one: numbers of 15 digits are in no run.
+            self.first = [1, 0, 2, -20, 7, -1_000, 99_999_999_999_970][rng.below(7) as usize];
+        }
+        let front = model.0.iter().find_map(|(key, _)| number_of(key));
+        let back = model.0.iter().rev().find_map(|(key, _)| number_of(key));
+        let next = back.map_or(self.first, |n| n + 1);
+        let (one_in, many) = (rng.below(100), model.0.len() as u64);
+        match self.phase {
+            Phase::Push if one_in < 95 => put(heap, t, model, rng, next),
+            Phase::Stack if one_in < 45 => put(heap, t, model, rng, next),
+            Phase::Stack if one_in < 97 => take(heap, t, model, back),
+            Phase::Queue if one_in < 48 => put(heap, t, model, rng, next),
+            Phase::Queue if one_in < 98 => take(heap, t, model, front),
+            Phase::Scatter if one_in < 95 && many > 1 => {
+                let (key, _) = &model.0[rng.below(many) as usize];
+                take(heap, t, model, number_of(key))
+            }
+            Phase::Mixed if rng.chance(60) => {
+                let odd = [
+                    &b"01"[..],
+                    b"-0",
+                    b"1.0",
+                    b"",
+                    b" 1",
+                    b"-",
+                    b"1 is no number",
+                ];
+                let key = odd[rng.below(7) as usize].to_vec();
+                put_key(heap, t, model, rng, key)
+            }
+            Phase::Mixed if rng.chance(60) => {
+                let n = rng.below(1_000_000).cast_signed();
+                put(heap, t, model, rng, n)
+            }
+            _ => {
+                // Somewhere among them: there, or gone, or not yet there.
+                let (low, high) = (front.unwrap_or(0).min(next) - 2, next.max(0) + 2);
+                let n = low
+                    + rng
+                        .below((high - low).unsigned_abs().min(3000))
+                        .cast_signed();
+                let known = model.position(n.to_string().as_bytes());
+                assert_eq!(heap.find_int(t, n)?.is_some(), known.is_some());
+                let found = heap.find(t, n.to_string().as_bytes())?;
+                assert_eq!(found.is_some(), known.is_some());
+                let past = heap.find(t, format!("0{n}").as_bytes())?;
+                assert!(past.is_none() || n == 1);
+                if known.is_none() && !rng.chance(20) {
+                    return Ok(());
+                }
+                put(heap, t, model, rng, n)
+            }
+        }
+    }
+}
+
+fn put(heap: &mut Heap, t: Table, model: &mut Model, rng: &mut Rng, n: i64) -> heap::Result<()> {
+    put_key(heap, t, model, rng, n.to_string().into_bytes())
+}
+
+fn put_key(
+    heap: &mut Heap,
+    t: Table,
+    model: &mut Model,
+    rng: &mut Rng,
+    key: Vec<u8>,
+) -> heap::Result<()> {
+    let slot = match number_of(&key) {
+        Some(n) if rng.chance(2) => heap.entry_int(t, n)?,
+        _ => heap.entry(t, &key)?,
+    };
+    let known = model.position(&key).unwrap_or_else(|| {
+        model.0.push((key, Value::Uninit));
+        model.0.len() - 1
+    });
+    assert_eq!(Value::of(heap.cell(slot)?), model.0[known].1);
+    let value = match rng.chance(30) {
+        true => random_value(rng),
+        false => Value::Num(rng.below(1000) as f64),
+    };
+    heap.cell_set(slot, value.cell())?;
+    model.0[known].1 = value;
+    Ok(())
+}
+
+fn take(heap: &mut Heap, t: Table, model: &mut Model, n: Option<i64>) -> heap::Result<()> {
+    let Some(n) = n else { return Ok(()) };
+    let key = n.to_string().into_bytes();
+    let known = model.position(&key);
+    assert_eq!(heap.remove(t, &key)?, known.is_some());
+    if let Some(i) = known {
+        model.0.remove(i);
+    }
+    Ok(())
+}
+
 fn assert_sound(heap: &Heap) {
     let report = heap.check().unwrap();
     assert!(report.is_clean(), "{report:?}");
@@ -171,6 +321,88 @@ fn tables_do_what_the_model_does() {
 }
 
 #[test]
+fn runs_do_what_the_model_does() {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    for round in 0..12 {
+        let mut rng = Rng::new(seed + round);
+        let mut heap = Heap::volatile().unwrap();
+        let t = heap.root("t").unwrap();
+        let (mut model, mut runs) = (Model::default(), Runs::new());
+        for _ in 0..6000 {
+            runs.step(&mut heap, t, &mut model, &mut rng).unwrap();
+            if rng.chance(700) {
+                heap.table_clear(t).unwrap();
+                model.0.clear();
+            }
+            if rng.chance(40) {
+                assert_sound(&heap);
+                compare(&heap, t, &model);
+            }
+            if rng.chance(1000) {
+                let copy = heap.table_copy(t).unwrap();
+                compare(&heap, copy, &model);
+                heap.table_free(copy).unwrap();
+            }
+        }
+        compare(&heap, t, &model);
+        heap.table_clear(t).unwrap();
+        assert_sound(&heap);
+        assert!(heap.live_bytes().unwrap() < 1000);
+    }
+}
+
+#[test]
+fn a_full_heap_leaves_runs_as_they_are() {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    let dir = tempfile::tempdir().unwrap();
+    let mut refused = 0;
+    for round in 0..12 {
+        let mut rng = Rng::new(seed + round);
+        let path = dir.path().join(format!("{round}.heap"));
+        // A file that is there and blank has the length that the heap may have.
+        let blank = std::fs::File::create(&path).unwrap();
+        blank.set_len(1 << 20).unwrap();
+        let mut heap = Heap::open(&path, Options::writer()).unwrap();
+        let (t, filler) = (heap.root("t").unwrap(), heap.root("filler").unwrap());
+        let (mut model, mut runs, mut fillers) = (Model::default(), Runs::new(), 0);
+        for _ in 0..4000 {
+            // What room there is, is of changing sizes.
+            let len = [60, 160, 500, 2000, 4096][rng.below(5) as usize];
+            let text = vec![b'f'; len];
+            while !rng.chance(3) {
+                let added = heap.entry_int(filler, fillers).and_then(|slot| {
+                    let cell = Cell::Other(&text);
+                    heap.cell_set(slot, cell)
+                });
+                if added.is_err() {
+                    heap.remove(filler, rng.below(fillers as u64 + 1).to_string().as_bytes())
+                        .unwrap();
+                    break;
+                }
+                fillers += 1;
+            }
+            match runs.step(&mut heap, t, &mut model, &mut rng) {
+                Ok(()) => {}
+                Err(error) => {
+                    assert!(error.to_string().contains("limit of 1048576"), "{error}");
+                    refused += 1;
+                    if refused % 8 == 0 {
+                        assert_sound(&heap);
+                    }
+                    compare(&heap, t, &model);
+                }
+            }
+        }
+        assert_sound(&heap);
+        compare(&heap, t, &model);
+    }
+    println!("{refused} times refused");
+    assert!(refused > 100);
+}
+
+#[test]
 fn commits_and_aborts_and_reopening_keep_the_committed_content() {
     commits_and_aborts(None);
 }
@@ -181,12 +413,22 @@ fn commits_and_aborts_keep_it_in_a_heap_larger_than_its_memory() {
 }
 
 fn commits_and_aborts(memory_budget_bytes: Option<u64>) {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    for with_runs in [false, true] {
+        reopening_keeps_the_committed_content(seed, with_runs, memory_budget_bytes);
+    }
+}
+
+fn reopening_keeps_the_committed_content(
+    seed: u64,
+    with_runs: bool,
+    memory_budget_bytes: Option<u64>,
+) {
     let options = |access: Options| Options {
         memory_budget_bytes,
         ..access
     };
-    let seed = Rng::seed_from_env();
-    println!("seed {seed} (PERDURE_TEST_SEED)");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.heap");
     let mut rng = Rng::new(seed);
@@ -194,8 +436,13 @@ fn commits_and_aborts(memory_budget_bytes: Option<u64>) {
     let mut t = heap.root("t").unwrap();
     heap.commit(Durability::Lazy).unwrap();
     let (mut model, mut committed) = (Model::default(), Model::default());
+    let mut runs = Runs::new();
     for i in 0..3000 {
-        step(&mut heap, t, &mut model, &mut rng, 400, i > 2000);
+        if with_runs {
+            runs.step(&mut heap, t, &mut model, &mut rng).unwrap();
+        } else {
+            step(&mut heap, t, &mut model, &mut rng, 400, i > 2000);
+        }
         match rng.below(60) {
             0 => {
                 heap.commit(if rng.chance(8) {
@@ -267,7 +514,7 @@ fn a_queue_takes_no_more_room_than_its_elements() {
     }
     assert_sound(&heap);
     assert!(
-        heap.live_bytes().unwrap() < 400_000,
+        heap.live_bytes().unwrap() < 50_000,
         "{}",
         heap.live_bytes().unwrap()
     );

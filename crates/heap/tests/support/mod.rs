@@ -46,6 +46,17 @@ pub fn fill(heap: &mut Heap, words: i64) -> heap::Result<()> {
     set(heap, nested, b"inner", Cell::Table(inner))?;
     set(heap, inner, b"x", text(&[7; 5000]))?;
     set(heap, inner, b"y", text(&[8; 300]))?;
+    let run = heap.table_new()?;
+    set(heap, globals, b"run", Cell::Table(run))?;
+    for i in 1..=words {
+        let slot = heap.entry_int(run, i)?;
+        heap.cell_set(slot, Cell::Num(i as f64))?;
+    }
+    for i in [2, 25, 30] {
+        heap.remove(run, format!("{i}").as_bytes())?;
+    }
+    set(heap, run, b"25", Cell::Num(2.0))?;
+    set(heap, run, b"no number", Cell::Num(3.0))?;
     for i in 0..words / 5 {
         heap.remove(freq, format!("w{}", i * 3).as_bytes())?;
     }
