@@ -874,17 +874,9 @@ impl<'p> Vm<'p> {
                 }
                 Op::StepElemField { array, field, step } => {
                     let array = self.array(array)?;
-                    let slot = match self.record.get(field as usize, &self.settings) {
-                        Field::Text(key) | Field::Str(key) => {
-                            self.store.heap_of(array)?.entry(array.table, key)?
-                        }
-                        other => {
-                            self.scratch.clear();
-                            if let Field::Value(v) = other {
-                                v.append_to(&self.settings.convfmt, &mut self.scratch);
-                            }
-                            self.store.entry(array, &self.scratch)?
-                        }
+                    let slot = match self.entry_ahead(array, field)? {
+                        Some(slot) => slot,
+                        None => self.entry_by_field(array, field)?,
                     };
                     let old = self.store.get_num(array, slot)?;
                     self.store

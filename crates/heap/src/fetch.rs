@@ -3,12 +3,28 @@
 //!
 //! Nothing here has an effect on meaning; damage is passed over in silence, since the look-up will find it.
 
+use crate::cell::{KeyWords, Slot};
 use crate::table::Table;
 use crate::{Heap, Result};
 
-/// What the index knows a key by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct KeyHash(u64);
+/// A key whose element is on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetched {
+    words: KeyWords,
+    hash: u64,
+    /// The slot where a search begins; 0 if there is none.
+    slot: u64,
+}
+
+impl Default for Fetched {
+    fn default() -> Fetched {
+        Fetched {
+            words: KeyWords(0, u64::MAX), // no key's
+            hash: 0,
+            slot: 0,
+        }
+    }
+}
 
 impl Heap {
     /// Whether a table has at least `count` elements; false for what is none.
@@ -17,32 +33,30 @@ impl Heap {
         self.table_len(t).is_ok_and(|len| len >= count)
     }
 
-    /// The hash of a key, for any table of this heap.
+    /// Fetches the slot where a look-up of `key` begins.
     #[inline]
-    pub fn key_hash(&self, key: &[u8]) -> KeyHash {
-        KeyHash(self.hash_of(key))
-    }
-
-    /// Fetches the slot where a look-up begins.
-    #[inline]
-    pub fn fetch_slot(&self, t: Table, hash: KeyHash) {
-        if let Ok(Some(slot)) = self.home_slot(t, hash.0) {
-            self.region.prefetch(slot);
-        }
+    pub fn fetch(&self, t: Table, key: &[u8]) -> Fetched {
+        let (words, hash) = self.words_and_hash(key);
+        let slot = self.home_slot(t, hash).ok().flatten().unwrap_or(0);
+        self.region.prefetch(slot);
+        Fetched { words, hash, slot }
     }
 
     /// Fetches the entry that the slot names; to be called when that has come.
     #[inline]
-    pub fn fetch_entry(&self, t: Table, hash: KeyHash) {
-        if let Ok(Some(entry)) = self.home_entry(t, hash) {
+    pub fn fetch_entry(&self, fetched: &Fetched) {
+        if fetched.slot != 0
+            && let Ok(Some(entry)) = self.entry_in_slot(fetched.slot, fetched.hash)
+        {
             self.region.prefetch(entry);
         }
     }
 
     /// Fetches the text of the entry's key, if it is a long one; to be called when the entry has come.
     #[inline]
-    pub fn fetch_text(&self, t: Table, hash: KeyHash) {
-        if let Ok(Some(entry)) = self.home_entry(t, hash)
+    pub fn fetch_text(&self, fetched: &Fetched) {
+        if fetched.words.is_blob()
+            && let Ok(Some(entry)) = self.entry_in_slot(fetched.slot, fetched.hash)
             && let Ok(words) = self.entry_words(entry)
             && words.is_blob()
         {
@@ -50,11 +64,15 @@ impl Heap {
         }
     }
 
+    /// As [`Heap::entry`], without hashing the key again if it is the one that was fetched.
+    ///
+    /// # Errors
+    /// As [`Heap::entry`].
     #[inline]
-    fn home_entry(&self, t: Table, hash: KeyHash) -> Result<Option<u64>> {
-        match self.home_slot(t, hash.0)? {
-            Some(slot) => self.entry_in_slot(slot, hash.0),
-            None => Ok(None),
+    pub fn entry_fetched(&mut self, t: Table, key: &[u8], fetched: &Fetched) -> Result<Slot> {
+        match KeyWords::inline(key) {
+            Some(words) if words == fetched.words => self.entry_of_words(t, words, fetched.hash),
+            _ => self.entry(t, key),
         }
     }
 }

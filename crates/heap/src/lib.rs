@@ -31,7 +31,7 @@ mod zones;
 
 pub use cell::{Cell, Slot};
 pub use check::{Problem, Report};
-pub use fetch::KeyHash;
+pub use fetch::Fetched;
 pub use region::{
     Access, CommitStats, Durability, Error, ErrorKind, Facts, Forked, LIMIT_BYTES_MIN, Memory,
     Options, Result, Verify, journal_path, mark_closed_descriptors, sums_path,

@@ -238,10 +238,11 @@ impl Heap {
         }))
     }
 
-    /// The hash of a key.
+    /// A key's cell (of a long one, all but where it lies) and its hash.
     #[inline]
-    pub(crate) fn hash_of(&self, text: &[u8]) -> u64 {
-        self.key(text).hash
+    pub(crate) fn words_and_hash(&self, text: &[u8]) -> (KeyWords, u64) {
+        let key = self.key(text);
+        (key.words, key.hash)
     }
 
     /// The slot where a search for `hash` begins; none in a table without an index.
@@ -329,6 +330,19 @@ impl Heap {
             Some(entry) => Ok(Slot(entry + VALUE)),
             None => self.entry_beside_index(t, key),
         }
+    }
+
+    /// As [`Heap::entry`] for a short key whose hash is known.
+    #[inline]
+    pub(crate) fn entry_of_words(&mut self, t: Table, words: KeyWords, hash: u64) -> Result<Slot> {
+        self.entry_of(
+            t,
+            Key {
+                words,
+                text: &[],
+                hash,
+            },
+        )
     }
 
     #[inline(never)]

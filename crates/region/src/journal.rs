@@ -430,6 +430,45 @@ pub(crate) fn for_each_chunk(
     Ok(())
 }
 
+/// The contents of runs, read in chunks: they lie one behind the other, and a system call for each would take longer than
+/// the bytes.
+pub(crate) struct RunBytes<'s> {
+    journal: &'s dyn Storage,
+    journal_len: u64,
+    buffer: Vec<u8>,
+    /// Where in the journal the buffer's bytes lie.
+    at: u64,
+}
+
+impl<'s> RunBytes<'s> {
+    pub(crate) fn of(journal: &'s dyn Storage) -> io::Result<RunBytes<'s>> {
+        Ok(RunBytes {
+            journal,
+            journal_len: journal.len()?,
+            buffer: Vec::new(),
+            at: 0,
+        })
+    }
+
+    /// Fills `out` from `offset` of the journal on.
+    pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        let held = self.at..self.at + self.buffer.len() as u64;
+        if offset < held.start || offset + out.len() as u64 > held.end {
+            let left = self.journal_len.saturating_sub(offset);
+            let bytes = left.min(CHUNK_BYTES as u64).max(out.len() as u64);
+            self.buffer.resize(bytes as usize, 0);
+            self.at = offset;
+            if let Err(error) = self.journal.read_at(&mut self.buffer, offset) {
+                self.buffer.clear();
+                return Err(error);
+            }
+        }
+        let from = (offset - self.at) as usize;
+        out.copy_from_slice(&self.buffer[from..from + out.len()]);
+        Ok(())
+    }
+}
+
 /// What is wrong with a frame whose checksum holds.
 pub(crate) const FRAME_OUT_OF_BOUNDS: &str = "a journal frame with a run outside the heap";
 

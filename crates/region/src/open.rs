@@ -496,9 +496,10 @@ fn open_on(files: Files, how: How) -> Result<Region> {
     }
     let mut pending: BTreeMap<u64, u64> = BTreeMap::new();
     let mut replayed = Replayed::new(end);
+    let mut contents = journal::RunBytes::of(&*journal).map_err(io("read its journal"))?;
     for frame in &found.frames {
         journal::for_each_run(&*journal, frame, |run, at| {
-            journal.read_at(map.slice_mut(run.start, run.end), at)?;
+            contents.read(map.slice_mut(run.start, run.end), at)?;
             let page = run.start / PAGE_BYTES;
             let lines = pending.entry(page).or_default();
             for line in run.start / layout::LINE_BYTES..run.end / layout::LINE_BYTES {

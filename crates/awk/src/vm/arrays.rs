@@ -6,6 +6,7 @@ use super::{Key, Vm};
 use crate::code::Arr;
 use crate::error::{Fatal, Step as Result};
 use crate::format::number_to_text;
+use crate::record::Field;
 use crate::store::{NoValue, value_of};
 use crate::value::{ArrayRef, Link, Value};
 
@@ -37,6 +38,23 @@ impl Vm<'_> {
     pub(super) fn set_key_field(&mut self, n: usize) {
         self.key = Key::Text(self.text.len());
         self.append_field(n, false);
+    }
+
+    /// The cell of an array at a field as the key, made if absent.
+    #[inline]
+    pub(super) fn entry_by_field(&mut self, array: ArrayRef, field: u32) -> Result<Slot> {
+        match self.record.get(field as usize, &self.settings) {
+            Field::Text(key) | Field::Str(key) => {
+                Ok(self.store.heap_of(array)?.entry(array.table, key)?)
+            }
+            other => {
+                self.scratch.clear();
+                if let Field::Value(v) = other {
+                    v.append_to(&self.settings.convfmt, &mut self.scratch);
+                }
+                self.store.entry(array, &self.scratch)
+            }
+        }
     }
 
     /// The array of an operand; a local that holds nothing becomes one.

@@ -3,11 +3,14 @@
 //!
 //! Invariant: no effect but on time. What is guessed wrong (FS changes, the array is another) is fetched in vain.
 
-use heap::KeyHash;
+use heap::{Fetched, Slot};
 
 use crate::code::Arr;
+use crate::error::Step as Result;
+use crate::record::Field;
 use crate::records::Separator;
 use crate::settings::Notation;
+use crate::value::ArrayRef;
 use crate::vm::Vm;
 
 /// How many records ahead the index, the entry and a long key are fetched.
@@ -32,11 +35,11 @@ pub(in crate::vm) struct LookAhead {
     left: u32,
     /// It is worth it.
     is_on: bool,
-    /// The record's number, modulo [`KEPT`], and the hashes of those ahead by that, for each array.
+    /// The record's number, and the keys of those ahead by their number modulo [`KEPT`], for each array.
     at: usize,
-    hashes: [[KeyHash; KEPT]; 4],
-    /// The hashes of fields by their number, modulo [`FIELDS_KEPT`].
-    fields: [KeyHash; FIELDS_KEPT],
+    fetched: [[Fetched; KEPT]; 4],
+    /// Fields by their number, modulo [`FIELDS_KEPT`].
+    fields: [Fetched; FIELDS_KEPT],
 }
 
 impl Vm<'_> {
@@ -55,6 +58,27 @@ impl Vm<'_> {
         }
     }
 
+    /// The element of `array`, which the rules look into first of all, at a field of the record as the key.
+    #[inline]
+    pub(in crate::vm) fn entry_ahead(
+        &mut self,
+        array: ArrayRef,
+        field: u32,
+    ) -> Result<Option<Slot>> {
+        if !self.ahead.is_on || array.scratch || self.code.looked_up[0].1 != field {
+            return Ok(None);
+        }
+        let fetched = &self.ahead.fetched[0][self.ahead.at % KEPT];
+        match self.record.get(field as usize, &self.settings) {
+            Field::Text(key) => Ok(Some(self.store.main.entry_fetched(
+                array.table,
+                key,
+                fetched,
+            )?)),
+            _ => Ok(None),
+        }
+    }
+
     /// Field `n` is a key of `array`: its neighbours are likely to be the next.
     #[inline]
     pub(in crate::vm) fn look_ahead_in_record(&mut self, array: Arr, n: usize) {
@@ -65,13 +89,11 @@ impl Vm<'_> {
         if !heap.is_table_large(array.table, ELEMENTS_MIN) {
             return;
         }
-        let hashes = &mut self.ahead.fields;
+        let fetched = &mut self.ahead.fields;
         if let Some(key) = self.record.cut_field(n + FIELDS_FIRST) {
-            let hash = heap.key_hash(key);
-            hashes[(n + FIELDS_FIRST) % FIELDS_KEPT] = hash;
-            heap.fetch_slot(array.table, hash);
+            fetched[(n + FIELDS_FIRST) % FIELDS_KEPT] = heap.fetch(array.table, key);
         }
-        heap.fetch_entry(array.table, hashes[(n + FIELDS_SECOND) % FIELDS_KEPT]);
+        heap.fetch_entry(&fetched[(n + FIELDS_SECOND) % FIELDS_KEPT]);
     }
 
     /// Whether an array is so large that it is worth it.
@@ -101,19 +123,17 @@ impl Vm<'_> {
         self.ahead.at = at;
         let line = reader.line_ahead(FIRST);
         let heap = &self.store.main;
-        let looked_up = self.code.looked_up.iter().zip(&mut self.ahead.hashes);
-        for ((array, field), hashes) in looked_up {
+        let looked_up = self.code.looked_up.iter().zip(&mut self.ahead.fetched);
+        for ((array, field), fetched) in looked_up {
             let Some(array) = self.store.known_array(*array).filter(|a| !a.scratch) else {
                 continue;
             };
             let key = line.and_then(|line| self.settings.splitter.glance(line, *field));
             if let Some(key) = key {
-                let hash = heap.key_hash(key);
-                hashes[(at + FIRST) % KEPT] = hash;
-                heap.fetch_slot(array.table, hash);
+                fetched[(at + FIRST) % KEPT] = heap.fetch(array.table, key);
             }
-            heap.fetch_entry(array.table, hashes[(at + SECOND) % KEPT]);
-            heap.fetch_text(array.table, hashes[(at + THIRD) % KEPT]);
+            heap.fetch_entry(&fetched[(at + SECOND) % KEPT]);
+            heap.fetch_text(&fetched[(at + THIRD) % KEPT]);
         }
     }
 }
