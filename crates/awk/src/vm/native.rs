@@ -4,7 +4,8 @@
 //! (`emit`) and run from then on; the machine takes over again where native code ends, at any instruction. What turns out
 //! otherwise than planned (text where numbers were) makes the machine take over too, and, if it happens often, another plan.
 //!
-//! Invariant: whoever runs what, variables, arrays, output and errors are the same ([`WhenNative`] is there so that tests can
+//! Invariant: whoever runs what, variables, arrays, output and errors are the same but for the sign of a NaN made of two NaNs, which
+//! processors and compilers choose as they like ([`WhenNative`] is there so that tests can
 //! compare).
 
 use std::collections::{BTreeSet, HashMap};

@@ -814,7 +814,7 @@ impl Emitter<'_, '_> {
             }
             Op::NumFn(which) => {
                 let n = self.pop();
-                let n = self.function(which, n);
+                let n = self.function(at, which, n);
                 self.nums.push(n);
             }
             Op::Atan2 => {
@@ -1137,7 +1137,7 @@ impl Emitter<'_, '_> {
         self.leaves(step, old, new);
     }
 
-    fn function(&mut self, which: NumFn, n: Value) -> Value {
+    fn function(&mut self, at: u32, which: NumFn, n: Value) -> Value {
         match which {
             NumFn::Int => return self.b.ins().trunc(n),
             NumFn::Sqrt => {
@@ -1152,8 +1152,8 @@ impl Emitter<'_, '_> {
                 self.b.set_cold_block(warns);
                 self.b.ins().brif(is_negative, warns, &[], root, &[]);
                 self.b.switch_to_block(warns);
-                let number = self.int(which as u32);
-                let warned = self.ask(support::function as *const () as usize, &[number, n]);
+                let (number, place) = (self.int(which as u32), self.int(at));
+                let warned = self.ask(support::function as *const () as usize, &[number, n, place]);
                 self.b.ins().jump(on, &[warned.into()]);
                 self.b.switch_to_block(root);
                 let n = self.b.ins().sqrt(n);
@@ -1163,8 +1163,8 @@ impl Emitter<'_, '_> {
             }
             _ => {}
         }
-        let number = self.int(which as u32);
-        self.ask(support::function as *const () as usize, &[number, n])
+        let (number, place) = (self.int(which as u32), self.int(at));
+        self.ask(support::function as *const () as usize, &[number, n, place])
     }
 
     /// An element's value: if it is text, the machine takes over.

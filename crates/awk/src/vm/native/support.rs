@@ -366,8 +366,9 @@ pub(super) extern "C" fn random(c: &mut Context<'_, '_>) -> f64 {
     c.vm.next_random()
 }
 
-/// Sine, cosine and so on by their place in [`NumFn`].
-pub(super) extern "C" fn function(c: &mut Context<'_, '_>, which: u32, n: f64) -> f64 {
+/// Sine, cosine and so on by their place in [`NumFn`]; `at` is the instruction, for warnings.
+pub(super) extern "C" fn function(c: &mut Context<'_, '_>, which: u32, n: f64, at: u32) -> f64 {
+    c.vm.ip = at as usize + 1;
     const ALL: [NumFn; 6] = [
         NumFn::Cos,
         NumFn::Exp,
