@@ -16,6 +16,8 @@ use crate::text::Charset;
 
 mod automaton;
 mod classes;
+mod direct;
+mod forced;
 mod greedy;
 mod groups;
 mod parse;
@@ -346,7 +348,8 @@ impl Regex {
     /// As in gawk, among the ways to match the same text a branch or a turn of a repetition that stands first in the
     /// pattern is preferred, and a group within a repetition keeps its place of the last turn it took part in.
     ///
-    /// Cost: the search, and some tens of times that for the text of the match if the pattern has groups.
+    /// Cost: the search, and if the pattern has groups about as much for the text of the match, or some tens of times that where
+    /// a byte leaves a choice between ways.
     ///
     /// # Panics
     /// If `from` is past the end of `hay`.

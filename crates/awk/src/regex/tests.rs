@@ -11,12 +11,14 @@ fn found(pattern: &str, hay: &str) -> Option<(usize, usize)> {
         regex.is_match(hay.as_bytes()),
         "{pattern} on {hay}"
     );
-    let built = much_used(regex);
-    assert_eq!(
-        hit,
-        built.find_at(hay.as_bytes(), 0),
-        "{pattern} on {hay}, by the automaton"
-    );
+    for general in [false, true] {
+        let regex = Regex::new(pattern.as_bytes(), Charset::Utf8, false).unwrap();
+        assert_eq!(
+            hit,
+            much_used(regex, general).find_at(hay.as_bytes(), 0),
+            "{pattern} on {hay}, by the automaton"
+        );
+    }
     hit.map(|(start, end)| (start + 1, end - start))
 }
 
@@ -356,16 +358,16 @@ fn each_syntax_has_its_operators() {
     }
 }
 
-/// The pattern as one that has its automaton.
-fn much_used(regex: Regex) -> Regex {
+/// The pattern as one that has its automaton: that of the general engine, or the best.
+fn much_used(regex: Regex, general: bool) -> Regex {
     if let Plan::Automaton(automaton) = &regex.plan {
-        automaton.build();
+        automaton.build(general);
     }
     regex
 }
 
 #[test]
-fn searches_by_hand_and_by_automaton_agree() {
+fn all_ways_to_search_agree() {
     let pieces: [&[u8]; 30] = [
         b"a",
         b"b",
@@ -416,8 +418,8 @@ fn searches_by_hand_and_by_automaton_agree() {
         state ^= state << 17;
         (state >> 11) as usize % n
     };
-    let mut tried = 0;
-    for _ in 0..6000 {
+    let (mut tried, mut direct, mut forced) = (0, 0, 0);
+    for _ in 0..12_000 {
         let pattern: Vec<u8> = (0..1 + below(7))
             .flat_map(|_| pieces[below(30)].to_vec())
             .collect();
@@ -427,7 +429,19 @@ fn searches_by_hand_and_by_automaton_agree() {
         if !matches!(regex.plan, Plan::Automaton(_)) {
             continue;
         }
-        let built = much_used(regex);
+        let built = much_used(regex, true);
+        let table = much_used(make().unwrap(), false);
+        if let Plan::Automaton(automaton) = &table.plan {
+            direct += usize::from(automaton.is_direct());
+        }
+        let parsed = parse::parse(
+            &pattern,
+            Options::new(charset),
+            parse::Parens::Capture,
+        )
+        .unwrap();
+        let (fast, slow) = (Groups::new(&parsed.hir), Groups::slow(&parsed.hir));
+        forced += usize::from(fast.is_forced() && parsed.group_count > 0);
         for _ in 0..6 {
             let hay: Vec<u8> = (0..below(12))
                 .flat_map(|_| letters[below(9)].to_vec())
@@ -446,10 +460,28 @@ fn searches_by_hand_and_by_automaton_agree() {
                 "{shown}"
             );
             assert_eq!(fresh.is_match(&hay), built.is_match(&hay), "{shown}");
+            let found = table.find_at(&hay, from);
+            assert_eq!(found, built.find_at(&hay, from), "{shown}, directly");
+            assert_eq!(
+                table.is_match(&hay),
+                built.is_match(&hay),
+                "{shown}, directly"
+            );
+            if let Some((start, end)) = found {
+                let mut one = vec![None; parsed.group_count + 1];
+                one[0] = found;
+                let mut other = one.clone();
+                fast.fill(&hay, start, end, &mut one);
+                slow.fill(&hay, start, end, &mut other);
+                assert_eq!(one, other, "{shown}, groups");
+            }
             tried += 1;
         }
     }
-    assert!(tried > 10_000, "{tried}");
+    assert!(
+        tried > 20_000 && direct > 2000 && forced > 500,
+        "{tried} {direct} {forced}"
+    );
 }
 
 #[test]
@@ -465,7 +497,7 @@ fn one_search_builds_no_automaton() {
         let bytes = regex.memory_bytes();
         assert!(bytes < 100_000, "{pattern}: {bytes}");
         // Much used it has one, and says so.
-        let built = much_used(regex);
+        let built = much_used(regex, true);
         assert!(!built.is_match(hay.as_bytes()));
         assert!(built.memory_bytes() > 200_000, "{pattern}");
     }
