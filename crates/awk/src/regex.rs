@@ -417,6 +417,22 @@ impl Regex {
         }
     }
 
+    /// The byte that is all that matches, if there is one.
+    pub(crate) fn one_byte(&self) -> Option<u8> {
+        match self.literal() {
+            Some([byte]) => Some(*byte),
+            _ => None,
+        }
+    }
+
+    /// The set of bytes one of which is all that matches, if it is one.
+    pub(crate) fn one_of(&self) -> Option<&[bool; 256]> {
+        match &self.plan {
+            Plan::Run(run) if !run.repeated => Some(&run.contains),
+            _ => None,
+        }
+    }
+
     /// A string that is part of every match, if one can be told.
     pub fn required(&self) -> Option<Vec<u8>> {
         let literal = match &self.plan {

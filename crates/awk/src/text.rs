@@ -168,6 +168,17 @@ impl Sought {
     }
 }
 
+/// As [`find`], of a text that is looked for again and again.
+#[inline]
+pub fn find_with(cs: Charset, s: &[u8], wanted: &Finder<'_>) -> usize {
+    match wanted.needle() {
+        [_, _, ..] if cs == Charset::Bytes || wanted.needle().is_ascii() => {
+            wanted.find(s).map_or(0, |at| byte_to_char(cs, s, at) + 1)
+        }
+        other => find(cs, s, other),
+    }
+}
+
 /// AWK's `index(s, t)`: the 1-based character position of the first `t` in `s`, or 0. An empty `t` is found at once, at 1.
 pub fn find(cs: Charset, s: &[u8], t: &[u8]) -> usize {
     if t.is_empty() {

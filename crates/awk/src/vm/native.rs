@@ -95,6 +95,8 @@ pub struct Native {
     at_rest: bool,
     depth: u32,
     stack_floor: usize,
+    /// What native code may take of the stack, once it was asked for.
+    stack_limit: Option<usize>,
 }
 
 impl Native {
@@ -112,6 +114,7 @@ impl Native {
             at_rest: false,
             depth: 0,
             stack_floor: 0,
+            stack_limit: None,
         }
     }
 
@@ -291,8 +294,10 @@ impl Vm<'_> {
         let outer = self.native.stack_floor;
         if self.native.depth == 0 {
             let here = 0u8;
-            let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
-            let limit = limit.map_or(STACK_BYTES_MAX, |bytes| bytes as usize / 2);
+            let limit = *self.native.stack_limit.get_or_insert_with(|| {
+                let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+                limit.map_or(STACK_BYTES_MAX, |bytes| bytes as usize / 2)
+            });
             let here = (&raw const here).addr();
             self.native.stack_floor = here.saturating_sub(limit.min(STACK_BYTES_MAX));
         }
