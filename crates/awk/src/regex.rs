@@ -14,10 +14,10 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use crate::text::Charset;
 
+mod ahead;
 mod automaton;
 mod classes;
 mod direct;
-mod forced;
 mod greedy;
 mod groups;
 mod parse;
@@ -349,7 +349,7 @@ impl Regex {
     /// pattern is preferred, and a group within a repetition keeps its place of the last turn it took part in.
     ///
     /// Cost: the search, and if the pattern has groups about as much for the text of the match, or some tens of times that where
-    /// a byte leaves a choice between ways.
+    /// the ways that it prefers are mostly wrong.
     ///
     /// # Panics
     /// If `from` is past the end of `hay`.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: given a match's start and end, one way through the pattern is followed from left to right, and at each
 //! choice the first branch is taken from which that end can still be reached; so a walk never goes back, and its cost
-//! is the pattern's size times the match's length. These are the choices of the matcher that gawk has, which is not
+//! is the pattern's size times the match's length; a shorter way to the same answer is tried first ([`super::ahead`]). These are the choices of the matcher that gawk has, which is not
 //! quite what POSIX asks for: `(a|ab)(c|bcd)` on `abcd` gives `a` and `bcd` (compared with gawk 5.3.2). Called by
 //! `regex` alone.
 
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use regex_syntax::hir::Hir;
 
 use super::Places;
-use super::forced::Forced;
+use super::ahead::Ahead;
 use super::steps::{Step, Steps};
 
 /// Memory for what is known about positions, in bytes, above which a long match is worked on in blocks.
@@ -25,7 +25,7 @@ const CHAR_BYTES: usize = 4;
 pub(super) struct Groups {
     steps: Steps,
     /// The short way, for patterns that have one.
-    forced: Option<Forced>,
+    ahead: Option<Ahead>,
     /// There is a group whose empty turn leaves things as they were.
     remembers: bool,
     /// See [`Marks`].
@@ -66,7 +66,7 @@ impl Groups {
         let steps = Steps::new(hir);
         let remembers = |step: &Step| matches!(step, Step::Close { optional: true, .. });
         Groups {
-            forced: Forced::new(&steps),
+            ahead: Ahead::new(&steps),
             remembers: steps.list.iter().any(remembers),
             prior: RefCell::new(Places::new()),
             steps,
@@ -77,32 +77,32 @@ impl Groups {
     #[cfg(test)]
     pub(super) fn slow(hir: &Hir) -> Groups {
         Groups {
-            forced: None,
+            ahead: None,
             ..Groups::new(hir)
         }
     }
 
     #[cfg(test)]
-    pub(super) fn is_forced(&self) -> bool {
-        self.forced.is_some()
+    pub(super) fn has_short_way(&self) -> bool {
+        self.ahead.is_some()
     }
 
     /// What they take, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.steps.memory_bytes() + self.forced.as_ref().map_or(0, Forced::memory_bytes)
+        self.steps.memory_bytes() + self.ahead.as_ref().map_or(0, Ahead::memory_bytes)
     }
 
     /// Fills `places[1..]` for the match from `start` to `end`.
     ///
     /// gawk passes no border at the end of a match if there is a way without: `(^)?` on an empty text takes no turn.
     pub(super) fn fill(&self, hay: &[u8], start: usize, end: usize, places: &mut Places) {
-        if let Some(forced) = &self.forced {
+        if let Some(ahead) = &self.ahead {
             let mut prior = self.prior.borrow_mut();
             let mut marks = self.marks(places, &mut prior);
-            if forced.follow(&self.steps, hay, start, end, &mut marks) {
+            if ahead.fill(&self.steps, hay, (start, end), &mut marks) {
                 return;
             }
-            places[1..].fill(None);
+            marks.restart();
         }
         let text = Text {
             hay,
@@ -329,6 +329,14 @@ pub(super) struct Marks<'a> {
 }
 
 impl Marks<'_> {
+    /// As if nothing were noted.
+    pub(super) fn restart(&mut self) {
+        self.places[1..].fill(None);
+        if self.remembers {
+            self.prior.clone_from(self.places);
+        }
+    }
+
     /// What a step that reads nothing does to the places.
     #[inline]
     pub(super) fn pass(&mut self, step: &Step, at: usize) {

@@ -418,7 +418,7 @@ fn all_ways_to_search_agree() {
         state ^= state << 17;
         (state >> 11) as usize % n
     };
-    let (mut tried, mut direct, mut forced) = (0, 0, 0);
+    let (mut tried, mut direct, mut ahead) = (0, 0, 0);
     for _ in 0..12_000 {
         let pattern: Vec<u8> = (0..1 + below(7))
             .flat_map(|_| pieces[below(30)].to_vec())
@@ -434,14 +434,9 @@ fn all_ways_to_search_agree() {
         if let Plan::Automaton(automaton) = &table.plan {
             direct += usize::from(automaton.is_direct());
         }
-        let parsed = parse::parse(
-            &pattern,
-            Options::new(charset),
-            parse::Parens::Capture,
-        )
-        .unwrap();
+        let parsed = parse::parse(&pattern, Options::new(charset), parse::Parens::Capture).unwrap();
         let (fast, slow) = (Groups::new(&parsed.hir), Groups::slow(&parsed.hir));
-        forced += usize::from(fast.is_forced() && parsed.group_count > 0);
+        ahead += usize::from(fast.has_short_way() && parsed.group_count > 0);
         for _ in 0..6 {
             let hay: Vec<u8> = (0..below(12))
                 .flat_map(|_| letters[below(9)].to_vec())
@@ -479,8 +474,8 @@ fn all_ways_to_search_agree() {
         }
     }
     assert!(
-        tried > 20_000 && direct > 2000 && forced > 500,
-        "{tried} {direct} {forced}"
+        tried > 20_000 && direct > 2000 && ahead > 500,
+        "{tried} {direct} {ahead}"
     );
 }
 
@@ -510,4 +505,129 @@ fn groups_of_characters_lie_where_their_bytes_do() {
     let mut places = Places::new();
     assert!(regex.captures_at("xé".as_bytes(), 0, &mut places));
     assert_eq!(places, [Some((1, 3)), Some((1, 3))]);
+}
+
+/// A number below `n` each time, from `seed` on.
+fn numbers(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |n| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as usize % n
+    }
+}
+
+/// A pattern with groups, as programs have them.
+fn grouped(below: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
+    const ATOMS: [&str; 14] = [
+        "a",
+        "b",
+        "c",
+        "é",
+        ".",
+        "[ab]",
+        "[^a]",
+        "[^b]",
+        "[[:alpha:]]",
+        "-",
+        ",",
+        "ab",
+        "\\y",
+        "\\<",
+    ];
+    const COUNTS: [&str; 8] = ["", "", "", "*", "+", "?", "{2}", "{1,3}"];
+    let branch = |below: &mut dyn FnMut(usize) -> usize, inner: &mut dyn FnMut() -> String| {
+        let mut out = String::new();
+        for _ in 0..1 + below(4) {
+            if depth > 0 && below(2) == 0 {
+                out += &format!("({})", inner());
+            } else {
+                out += ATOMS[below(ATOMS.len())];
+            }
+            out += COUNTS[below(COUNTS.len())];
+        }
+        out
+    };
+    let mut branches = Vec::new();
+    for _ in 0..1 + below(4) / 3 {
+        let inner = grouped_inner(below, depth);
+        let mut inner = inner.into_iter();
+        branches.push(branch(below, &mut || inner.next().unwrap_or_default()));
+    }
+    branches.join("|")
+}
+
+fn grouped_inner(below: &mut impl FnMut(usize) -> usize, depth: usize) -> Vec<String> {
+    match depth {
+        0 => Vec::new(),
+        _ => (0..4).map(|_| grouped(below, depth - 1)).collect(),
+    }
+}
+
+#[test]
+fn groups_are_found_ahead_where_they_are_found_backwards() {
+    const LETTERS: [&[u8]; 9] = [
+        b"a",
+        b"b",
+        b"c",
+        b"ab",
+        b"-",
+        b",",
+        b"\xc3\xa9",
+        b"\xff",
+        b"\xc3",
+    ];
+    let mut below = numbers(20_261_121);
+    let (mut tried, mut short) = (0, 0);
+    for _ in 0..12_000 {
+        let mut pattern = grouped(&mut below, 2);
+        if below(3) == 0 {
+            pattern = format!("^{pattern}$");
+        }
+        let charset = [Charset::Utf8, Charset::Bytes][below(2)];
+        let options = Options::new(charset);
+        let Ok(parsed) = parse::parse(pattern.as_bytes(), options, parse::Parens::Capture) else {
+            continue;
+        };
+        let (fast, slow) = (Groups::new(&parsed.hir), Groups::slow(&parsed.hir));
+        short += usize::from(fast.has_short_way());
+        let regex = Regex::new(pattern.as_bytes(), charset, false).unwrap();
+        for _ in 0..8 {
+            let hay: Vec<u8> = (0..below(16))
+                .flat_map(|_| LETTERS[below(LETTERS.len())].to_vec())
+                .collect();
+            let from = below(hay.len() + 1);
+            let Some((start, end)) = regex.find_at(&hay, from) else {
+                continue;
+            };
+            let mut one = vec![None; parsed.group_count + 1];
+            one[0] = Some((start, end));
+            let mut other = one.clone();
+            fast.fill(&hay, start, end, &mut one);
+            slow.fill(&hay, start, end, &mut other);
+            assert_eq!(
+                one,
+                other,
+                "{pattern} on {:?} from {start} to {end}, {charset:?}",
+                hay.escape_ascii().to_string()
+            );
+            tried += 1;
+        }
+    }
+    assert!(tried > 15_000 && short > 8_000, "{tried} {short}");
+}
+
+/// More wrong ways than are worth while.
+#[test]
+fn groups_are_found_backwards_where_ways_ahead_are_wrong() {
+    let hay = format!("{}b{}c", "a".repeat(40), "a".repeat(3000));
+    assert_eq!(
+        places("^(a*)(a*)(a*)(a*)b(a*)(a*)c$", &hay),
+        "1,3042 1,40 41,0 41,0 41,0 42,3000 3042,0"
+    );
+    assert_eq!(
+        places("^(a|aa)*(a|b)*(a|c)*$", &hay),
+        "1,3042 40,1 3041,1 3042,1"
+    );
 }
