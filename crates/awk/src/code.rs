@@ -385,6 +385,8 @@ pub enum Op {
     CutGlobal { n: u32, bounded: bool },
     /// a part of a string becomes the key
     KeySubstr { held: Held, bounded: bool },
+    /// a character of a string, whose place a global variable has, becomes the key
+    KeyLetter { held: Held, at: u32 },
     Index, ToLower, ToUpper,
     /// the place of a constant text
     IndexHeld { held: Held, wanted: u32 },

@@ -1159,6 +1159,7 @@ impl<'p> Vm<'p> {
                 Op::SubstrHeld { held, bounded } => self.substr_held(held, bounded)?,
                 Op::CutGlobal { n, bounded } => self.cut_global(n, bounded)?,
                 Op::KeySubstr { held, bounded } => self.key_substr(held, bounded)?,
+                Op::KeyLetter { held, at } => self.key_letter(held, at)?,
                 Op::Index => self.index(),
                 Op::IndexHeld { held, wanted } => self.index_held(held, wanted)?,
                 Op::ToLower => self.change_case(text::to_lower),

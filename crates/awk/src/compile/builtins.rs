@@ -349,6 +349,16 @@ impl<'a> Compiler<'a> {
         if is_element || !self.stands(&args[0]) {
             return false;
         }
+        if let [_, at, count] = args
+            && fold(count) == Some(1.0)
+            && let ExprKind::Var(name) = at.ungrouped().kind
+            && let Place::Global(at) = self.program.place(name, self.inside)
+            && !self.wish.exact
+        {
+            let held = self.held(&args[0]);
+            self.emit(Op::KeyLetter { held, at });
+            return true;
+        }
         for number in &args[1..] {
             self.num(number);
         }

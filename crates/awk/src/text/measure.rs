@@ -78,14 +78,20 @@ impl Measure {
         self.chars.get()
     }
 
+    /// Whether each character is a byte; false also where that is not worth while to be found out.
+    #[inline]
+    pub fn is_plain(&self, cs: Charset, s: &[u8]) -> bool {
+        let is_measured = self.chars.get() != UNKNOWN || s.len() <= MEASURED;
+        cs == Charset::Bytes || is_measured && self.chars(cs, s) == s.len()
+    }
+
     /// The bytes of `substr(s, m, n)`: see [`super::substr_range`].
     pub fn substr_range(&self, cs: Charset, s: &[u8], m: f64, n: Option<f64>) -> Range<usize> {
         let (skip, count) = substr_bounds(m, n);
         if skip >= s.len() || count == 0 {
             return 0..0;
         }
-        let is_measured = self.chars.get() != UNKNOWN || s.len() <= MEASURED;
-        if cs == Charset::Bytes || is_measured && self.chars(cs, s) == s.len() {
+        if self.is_plain(cs, s) {
             return skip..skip.saturating_add(count).min(s.len());
         }
         let from = self.byte(cs, s, skip);

@@ -186,6 +186,32 @@ impl Vm<'_> {
         Ok(())
     }
 
+    /// `substr` of one character, at the place that a global variable has, as the key.
+    pub(super) fn key_letter(&mut self, held: Held, at: u32) -> Result<()> {
+        let start = match &self.globals[at as usize] {
+            Value::Num(n) => *n,
+            Value::Uninit => self.touch_global(at)?.to_num(),
+            other => other.to_num(),
+        };
+        let charset = self.settings.charset;
+        let value = match held {
+            Held::Global(n) => &self.globals[n as usize],
+            Held::Local(n) => &self.vals[self.base + n as usize],
+            Held::Field(_) | Held::Elem(_) => &Value::Unassigned,
+        };
+        if let Value::Long(long, _) = value
+            && long.measure().is_plain(charset, long)
+        {
+            let letter = long.get(text::substr_skipped(start)).copied();
+            self.key = Key::Text(self.text.len());
+            self.text.extend(letter);
+            return Ok(());
+        }
+        self.nums.push(start);
+        self.nums.push(1.0);
+        self.key_substr(held, true)
+    }
+
     pub(super) fn substr_held(&mut self, held: Held, bounded: bool) -> Result<()> {
         let (start, length) = self.substr_numbers(bounded);
         let charset = self.settings.charset;
