@@ -381,13 +381,25 @@ pub enum Op {
     /// a variable that may be an array
     LengthVariable(Held),
     Substr { bounded: bool }, SubstrHeld { held: Held, bounded: bool },
+    /// a global string becomes a part of itself
+    CutGlobal { n: u32, bounded: bool },
+    /// a part of a string becomes the key
+    KeySubstr { held: Held, bounded: bool },
+    /// a character of a string, whose place a global variable has, becomes the key
+    KeyLetter { held: Held, at: u32 },
     Index, ToLower, ToUpper,
-    Match(Re),
+    /// the place of a constant text
+    IndexHeld { held: Held, wanted: u32 },
+    Match(Re), MatchHeld { held: Held, re: Re },
+    /// the same of the text, with an array for the groups
+    MatchGroups { array: Arr, re: Re },
     Split { array: Arr, sep: Sep },
     /// whether the value on top, which is the target of the `Sub` that comes next, is a regular expression: so is the result
     NoteTarget,
     /// text: replacement, then target; leaves the count, and the new text as a value if there is any
     Sub { re: Re, global: bool },
+    /// the same of `$0`, which gets the new text, with a constant replacement
+    SubRecord { re: Re, replacement: u32, global: bool },
     Sprintf(u32), SprintfConst { format: u32, args: u32 },
     Rand, Srand { given: bool },
     Close, CloseSide, Fflush { named: bool }, System,
@@ -470,6 +482,8 @@ pub struct Code {
     pub regexes: Vec<Rc<Regex>>,
     /// Constant separators of `split`, and the values that they were made of.
     pub splitters: Vec<(Rc<Splitter>, Value)>,
+    /// Constant texts that `index` looks for.
+    pub wanted: Vec<Finder<'static>>,
     /// Constant formats.
     pub formats: Vec<Rc<Format>>,
     /// Names of the global variables by number.

@@ -153,6 +153,16 @@ impl Record {
         self.begin(settings)
     }
 
+    /// Assigns a string that was made to `$0`; `text` gets some other memory for it.
+    pub fn set_made(&mut self, text: &mut Vec<u8>, settings: &Settings) -> Step<()> {
+        std::mem::swap(&mut self.own, text);
+        self.in_reader = false;
+        self.range = 0..self.own.len();
+        self.begin(settings)?;
+        self.whole = Whole::Str;
+        Ok(())
+    }
+
     #[inline]
     fn begin(&mut self, settings: &Settings) -> Step<()> {
         if self.range.len() >= u32::MAX as usize {

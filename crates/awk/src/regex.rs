@@ -14,8 +14,10 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use crate::text::Charset;
 
+mod ahead;
 mod automaton;
 mod classes;
+mod direct;
 mod greedy;
 mod groups;
 mod parse;
@@ -346,7 +348,8 @@ impl Regex {
     /// As in gawk, among the ways to match the same text a branch or a turn of a repetition that stands first in the
     /// pattern is preferred, and a group within a repetition keeps its place of the last turn it took part in.
     ///
-    /// Cost: the search, and some tens of times that for the text of the match if the pattern has groups.
+    /// Cost: the search, and if the pattern has groups about as much for the text of the match, or some tens of times that where
+    /// the ways that it prefers are mostly wrong.
     ///
     /// # Panics
     /// If `from` is past the end of `hay`.
@@ -410,6 +413,22 @@ impl Regex {
     pub fn literal(&self) -> Option<&[u8]> {
         match &self.plan {
             Plan::Literal(finder) => Some(finder.needle()),
+            _ => None,
+        }
+    }
+
+    /// The byte that is all that matches, if there is one.
+    pub(crate) fn one_byte(&self) -> Option<u8> {
+        match self.literal() {
+            Some([byte]) => Some(*byte),
+            _ => None,
+        }
+    }
+
+    /// The set of bytes one of which is all that matches, if it is one.
+    pub(crate) fn one_of(&self) -> Option<&[bool; 256]> {
+        match &self.plan {
+            Plan::Run(run) if !run.repeated => Some(&run.contains),
             _ => None,
         }
     }

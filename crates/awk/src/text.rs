@@ -137,9 +137,14 @@ pub fn substr_range(cs: Charset, s: &[u8], m: f64, n: Option<f64>) -> Range<usiz
 
 /// Characters that `substr(_, m, n)` leaves out, and then takes.
 fn substr_bounds(m: f64, n: Option<f64>) -> (usize, usize) {
+    (substr_skipped(m), n.map_or(usize::MAX, |n| n as usize))
+}
+
+/// Characters that `substr(_, m)` leaves out.
+#[inline]
+pub fn substr_skipped(m: f64) -> usize {
     // `max` picks 1 for NaN; `as` saturates, so that a huge start lies past the end like any other.
-    let skip = m.max(1.0) as usize - 1;
-    (skip, n.map_or(usize::MAX, |n| n as usize))
+    m.max(1.0) as usize - 1
 }
 
 /// Looks for texts in texts: programs look for the same one again and again, and to make a finder costs more than to use it.
@@ -165,6 +170,17 @@ impl Sought {
             .finder
             .get_or_insert_with(|| Finder::new(t).into_owned());
         finder.find(s).map_or(0, |at| byte_to_char(cs, s, at) + 1)
+    }
+}
+
+/// As [`find`], of a text that is looked for again and again.
+#[inline]
+pub fn find_with(cs: Charset, s: &[u8], wanted: &Finder<'_>) -> usize {
+    match wanted.needle() {
+        [_, _, ..] if cs == Charset::Bytes || wanted.needle().is_ascii() => {
+            wanted.find(s).map_or(0, |at| byte_to_char(cs, s, at) + 1)
+        }
+        other => find(cs, s, other),
     }
 }
 

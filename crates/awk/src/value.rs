@@ -248,6 +248,29 @@ impl Value {
         }
     }
 
+    /// Makes a long string that nobody shares a part of itself; false if it is none.
+    pub(crate) fn cut(&mut self, charset: Charset, start: f64, length: Option<f64>) -> bool {
+        let Value::Long(long, maybe) = self else {
+            return false;
+        };
+        let Some(long) = Rc::get_mut(long) else {
+            return false;
+        };
+        let range = long
+            .measure
+            .substr_range(charset, &long.bytes, start, length);
+        if range.len() <= SMALL_MAX {
+            *self = Value::text(&long.bytes[range], false);
+            return true;
+        }
+        let before = long.bytes.len();
+        long.bytes.truncate(range.end);
+        long.bytes.drain(..range.start);
+        long.measure.cut(range, before);
+        *maybe = false;
+        true
+    }
+
     /// Equal in kind and content: whether storing one over the other would change anything.
     pub fn same(&self, other: &Value) -> bool {
         match (self, other) {

@@ -17,7 +17,7 @@ use crate::code::*;
 use crate::error::{Fatal, Reason, Step as Result};
 use crate::format::{Format, number_to_text};
 use crate::record::{Field, Record};
-use crate::regex::Regex;
+use crate::regex::{Places, Regex};
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::streams::{StreamError, Streams};
@@ -199,6 +199,7 @@ pub struct Vm<'p> {
     literals: Vec<Value>,
     spans: Vec<(u32, u32)>,
     scratch: Vec<u8>,
+    groups: Places,
 }
 
 impl Phase {
@@ -282,6 +283,7 @@ impl<'p> Vm<'p> {
             literals: Vec::new(),
             spans: Vec::new(),
             scratch: Vec::new(),
+            groups: Places::new(),
         }
     }
 
@@ -1150,15 +1152,26 @@ impl<'p> Vm<'p> {
                 Op::LengthVariable(held) => self.length_variable(held)?,
                 Op::Substr { bounded } => self.substr(bounded),
                 Op::SubstrHeld { held, bounded } => self.substr_held(held, bounded)?,
+                Op::CutGlobal { n, bounded } => self.cut_global(n, bounded)?,
+                Op::KeySubstr { held, bounded } => self.key_substr(held, bounded)?,
+                Op::KeyLetter { held, at } => self.key_letter(held, at)?,
                 Op::Index => self.index(),
+                Op::IndexHeld { held, wanted } => self.index_held(held, wanted)?,
                 Op::ToLower => self.change_case(text::to_lower),
                 Op::ToUpper => self.change_case(text::to_upper),
                 Op::Match(re) => self.match_text(re)?,
+                Op::MatchHeld { held, re } => self.match_held(held, re)?,
+                Op::MatchGroups { array, re } => self.match_array(array, re)?,
                 Op::Split { array, sep } => self.split(array, sep)?,
                 Op::NoteTarget => {
                     self.target_is_regex = matches!(self.vals.last(), Some(Value::Regex(_)));
                 }
                 Op::Sub { re, global } => self.substitute(re, global)?,
+                Op::SubRecord {
+                    re,
+                    replacement,
+                    global,
+                } => self.substitute_record(re, replacement, global)?,
                 Op::Sprintf(args) => {
                     self.format_dynamic(args)?;
                     self.text_to_value();

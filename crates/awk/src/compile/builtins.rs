@@ -5,6 +5,7 @@ use std::rc::Rc;
 use awk_syntax::ast::*;
 use awk_syntax::names::{Builtin, Special};
 use awk_syntax::{Kind, Place};
+use memchr::memmem::Finder;
 
 use super::facts::*;
 use super::{Compiler, Target};
@@ -179,11 +180,34 @@ impl<'a> Compiler<'a> {
                         "`index` looks for text: a regular expression is not allowed here",
                     );
                 }
+                if let ExprKind::Str(wanted) = &args[1].kind
+                    && let Some(held) = self.held_whole(&args[0])
+                {
+                    let finder = Finder::new(wanted).into_owned();
+                    self.code.wanted.push(finder);
+                    let wanted = self.code.wanted.len() as u32 - 1;
+                    self.emit(Op::IndexHeld { held, wanted });
+                    return;
+                }
                 self.text(&args[0]);
                 self.text(&args[1]);
                 self.emit(Op::Index);
             }
             Builtin::Match => {
+                if let Some(array) = args.get(2) {
+                    self.text(&args[0]);
+                    let re = self.pattern(&args[1]);
+                    if let Some(array) = self.array_argument(which, array) {
+                        self.emit(Op::MatchGroups { array, re });
+                    }
+                    return;
+                }
+                if let Some(re) = self.constant_regex(&args[1])
+                    && let Some(held) = self.held_whole(&args[0])
+                {
+                    self.emit(Op::MatchHeld { held, re });
+                    return;
+                }
                 self.text(&args[0]);
                 let re = self.pattern(&args[1]);
                 self.emit(Op::Match(re));
@@ -290,6 +314,60 @@ impl<'a> Compiler<'a> {
         }
     }
 
+    /// A variable or a field with a constant number that is read where it stands.
+    fn held_whole(&mut self, e: &'a Expr) -> Option<Held> {
+        let is_element = matches!(e.ungrouped().kind, ExprKind::Index { .. });
+        (!is_element && self.stands(e)).then(|| self.held(e))
+    }
+
+    /// `s = substr(s, ...)`: cut in place.
+    pub(super) fn cuts(&mut self, place: &Target<'a>, value: &'a Expr) -> bool {
+        if let Target::Global(n) = *place
+            && let ExprKind::Builtin { which, args, .. } = &value.ungrouped().kind
+            && *which == Builtin::Substr
+            && let ExprKind::Var(name) = args[0].ungrouped().kind
+            && self.program.place(name, self.inside) == Place::Global(n)
+            && args[1..].iter().all(is_quiet)
+        {
+            for number in &args[1..] {
+                self.num(number);
+            }
+            self.scalar(place);
+            let bounded = args.len() == 3;
+            self.emit(Op::CutGlobal { n, bounded });
+            return true;
+        }
+        false
+    }
+
+    /// `substr` as a key, if it is one of a string where it stands.
+    pub(super) fn key_substr(&mut self, which: Builtin, args: &'a [Expr]) -> bool {
+        if which != Builtin::Substr || !args[1..].iter().all(is_quiet) {
+            return false;
+        }
+        let is_element = matches!(args[0].ungrouped().kind, ExprKind::Index { .. });
+        if is_element || !self.stands(&args[0]) {
+            return false;
+        }
+        if let [_, at, count] = args
+            && fold(count) == Some(1.0)
+            && let ExprKind::Var(name) = at.ungrouped().kind
+            && let Place::Global(at) = self.program.place(name, self.inside)
+            && !self.wish.exact
+        {
+            let held = self.held(&args[0]);
+            self.emit(Op::KeyLetter { held, at });
+            return true;
+        }
+        for number in &args[1..] {
+            self.num(number);
+        }
+        let held = self.held(&args[0]);
+        let bounded = args.len() == 3;
+        self.emit(Op::KeySubstr { held, bounded });
+        true
+    }
+
     fn substr(&mut self, string: &'a Expr, numbers: &'a [Expr]) {
         let bounded = numbers.len() == 2;
         // Where it stands the string is read last: neither side may change what the other reads.
@@ -376,6 +454,22 @@ impl<'a> Compiler<'a> {
     /// `sub` and `gsub`. A target with a computed place (subscript, field number) is computed once: the key stays on the
     /// value stack, the field number on the number stack, until the result is stored or dropped.
     pub(super) fn substitute(&mut self, global: bool, args: &'a [Expr]) {
+        let of_record = args.get(2).is_none_or(|target| match &target.kind {
+            ExprKind::Field(number) => const_field(number) == Some(0),
+            _ => false,
+        });
+        if of_record
+            && let ExprKind::Str(text) = &args[1].kind
+            && let Some(re) = self.constant_regex(&args[0])
+        {
+            let replacement = self.constant(Value::text(text, false));
+            self.emit(Op::SubRecord {
+                re,
+                replacement,
+                global,
+            });
+            return;
+        }
         let re = self.pattern(&args[0]);
         self.text(&args[1]);
         let Some(target) = args.get(2) else {

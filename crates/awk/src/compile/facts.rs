@@ -70,8 +70,7 @@ pub(super) fn gives_number(which: Builtin, args: &[Expr]) -> bool {
     match which {
         Atan2 | Close | Cos | Exp | Fflush | Gsub | Index | Int | Length | Log | Rand | Sin
         | Sqrt | Srand | Sub | System => true,
-        Match => args.len() == 2,
-        Split => args.len() <= 3,
+        Match | Split => args.len() <= 3,
         _ => false,
     }
 }

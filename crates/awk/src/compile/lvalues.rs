@@ -126,6 +126,7 @@ impl<'a> Compiler<'a> {
                     self.text(sub);
                     self.emit(Op::KeyText);
                 }
+                ExprKind::Builtin { which, args, .. } if self.key_substr(*which, args) => {}
                 _ => {
                     self.val(sub);
                     self.emit(Op::KeyVal);
@@ -178,7 +179,7 @@ impl<'a> Compiler<'a> {
             self.arith_assign(&place, op, keep);
             return;
         }
-        if !keep && self.grows(&place, value) {
+        if !keep && (self.grows(&place, value) || self.cuts(&place, value)) {
             return;
         }
         if self.is_num(value) {
@@ -216,7 +217,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Before a variable is assigned that may be an array by now.
-    fn scalar(&mut self, place: &Target<'a>) {
+    pub(super) fn scalar(&mut self, place: &Target<'a>) {
         if let Target::Global(n) = *place
             && self.program.globals[n as usize].may_be_array
         {

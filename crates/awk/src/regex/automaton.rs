@@ -2,7 +2,8 @@
 //!
 //! Invariant: the start of a match comes from an ordinary leftmost search, its end from a second, anchored one that goes
 //! on until nothing can match any more, unless [`greedy`] proves that the first search's end is the same. They are built when
-//! following all ways by hand ([`ways`]) has cost about as much as building them. Called by `regex` alone.
+//! following all ways by hand ([`ways`]) has cost about as much as building them, and not at all where [`direct`] serves. Called by
+//! `regex` alone.
 
 use std::cell::{OnceCell, RefCell};
 
@@ -15,6 +16,7 @@ use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, MatchKind};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
+use super::direct::Direct;
 use super::ways::{Outcome, Ways};
 use super::{RegexError, greedy};
 
@@ -42,7 +44,9 @@ pub(super) struct Automaton {
     first: OnceCell<greedy::Bytes>,
     /// Searches until `search` is worth building; `None` where it is built at once.
     ways: OnceCell<Ways>,
-    /// Built when `ways` gives up. `None` only if it cannot be built, which [`Automaton::new`] excludes.
+    /// Built when `ways` gives up; `None` if it is not the way for this pattern.
+    direct: OnceCell<Option<Box<Direct>>>,
+    /// Built when `direct` gives up. `None` only if it cannot be built, which [`Automaton::new`] excludes.
     search: OnceCell<Option<Search>>,
     /// Built when a match's end is first asked for: patterns that are only tested never need it.
     ends: OnceCell<Option<Ends>>,
@@ -81,6 +85,7 @@ impl Automaton {
             hir,
             first: OnceCell::new(),
             ways: OnceCell::new(),
+            direct: OnceCell::new(),
             search: OnceCell::new(),
             ends: OnceCell::new(),
         }
@@ -103,7 +108,12 @@ impl Automaton {
             search.engine.memory_usage() + search.cache.borrow().memory_usage()
         });
         let ends = self.ends.get().and_then(Option::as_ref);
-        hir_bytes(&self.hir) + ways + search + ends.map_or(0, Ends::memory_bytes)
+        let direct = self.direct.get().and_then(Option::as_deref);
+        hir_bytes(&self.hir)
+            + ways
+            + direct.map_or(0, Direct::memory_bytes)
+            + search
+            + ends.map_or(0, Ends::memory_bytes)
     }
 
     #[inline]
@@ -113,10 +123,33 @@ impl Automaton {
             .as_ref()
     }
 
-    /// Builds what a pattern that is much used has.
+    /// Makes it a pattern that is much used: by the general engine alone, or by what is best for it.
     #[cfg(test)]
-    pub(super) fn build(&self) {
+    pub(super) fn build(&self, general: bool) {
+        if general {
+            let _ = self.direct.set(None);
+        } else {
+            self.direct();
+        }
         self.search();
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct.get().is_some_and(Option::is_some)
+    }
+
+    #[inline]
+    fn direct(&self) -> Option<&Direct> {
+        self.direct
+            .get_or_init(|| Direct::new(&self.hir).map(Box::new))
+            .as_deref()
+    }
+
+    /// Not yet much used.
+    #[inline]
+    fn is_new(&self) -> bool {
+        self.direct.get().is_none() && self.search.get().is_none()
     }
 
     /// Searches by hand as long as that is cheaper than an automaton.
@@ -131,12 +164,15 @@ impl Automaton {
 
     #[inline]
     pub(super) fn is_match(&self, hay: &[u8]) -> bool {
-        if self.search.get().is_none() {
+        if self.is_new() {
             match self.search_by_hand(hay, 0, true) {
                 Outcome::Match(..) => return true,
                 Outcome::None => return false,
                 Outcome::GivenUp => {}
             }
+        }
+        if let Some(found) = self.direct().and_then(|d| d.search(hay, 0, true)) {
+            return found.is_some();
         }
         let input = Input::new(hay).earliest(true);
         self.search().is_some_and(|search| {
@@ -148,12 +184,15 @@ impl Automaton {
     }
 
     pub(super) fn find_at(&self, hay: &[u8], from: usize) -> Option<(usize, usize)> {
-        if self.search.get().is_none() {
+        if self.is_new() {
             match self.search_by_hand(hay, from, false) {
                 Outcome::Match(start, end) => return Some((start, end)),
                 Outcome::None => return None,
                 Outcome::GivenUp => {}
             }
+        }
+        if let Some(found) = self.direct().and_then(|d| d.search(hay, from, false)) {
+            return found;
         }
         let input = Input::new(hay).range(from..);
         let search = self.search()?;
@@ -261,7 +300,7 @@ fn estimated_bytes(hir: &Hir) -> usize {
 }
 
 /// The states of `hir`; a machine that tells where a match ends by its captures must have the implicit one.
-fn longest_nfa(hir: &Hir, captures: thompson::WhichCaptures) -> Option<thompson::NFA> {
+pub(super) fn longest_nfa(hir: &Hir, captures: thompson::WhichCaptures) -> Option<thompson::NFA> {
     thompson::Compiler::new()
         .syntax(syntax::Config::new().utf8(false))
         .configure(

@@ -2,15 +2,17 @@
 //!
 //! Invariant: given a match's start and end, one way through the pattern is followed from left to right, and at each
 //! choice the first branch is taken from which that end can still be reached; so a walk never goes back, and its cost
-//! is the pattern's size times the match's length. These are the choices of the matcher that gawk has, which is not
+//! is the pattern's size times the match's length; a shorter way to the same answer is tried first ([`super::ahead`]). These are the choices of the matcher that gawk has, which is not
 //! quite what POSIX asks for: `(a|ab)(c|bcd)` on `abcd` gives `a` and `bcd` (compared with gawk 5.3.2). Called by
 //! `regex` alone.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use regex_syntax::hir::Hir;
 
 use super::Places;
+use super::ahead::Ahead;
 use super::steps::{Step, Steps};
 
 /// Memory for what is known about positions, in bytes, above which a long match is worked on in blocks.
@@ -22,6 +24,12 @@ const CHAR_BYTES: usize = 4;
 /// A pattern's steps, whose groups are captures.
 pub(super) struct Groups {
     steps: Steps,
+    /// The short way, for patterns that have one.
+    ahead: Option<Ahead>,
+    /// There is a group whose empty turn leaves things as they were.
+    remembers: bool,
+    /// See [`Marks`].
+    prior: RefCell<Places>,
 }
 
 /// What a match lies in.
@@ -55,20 +63,47 @@ impl Known {
 impl Groups {
     /// For `hir` with its captures.
     pub(super) fn new(hir: &Hir) -> Groups {
+        let steps = Steps::new(hir);
+        let remembers = |step: &Step| matches!(step, Step::Close { optional: true, .. });
         Groups {
-            steps: Steps::new(hir),
+            ahead: Ahead::new(&steps),
+            remembers: steps.list.iter().any(remembers),
+            prior: RefCell::new(Places::new()),
+            steps,
         }
+    }
+
+    /// The same without the short way.
+    #[cfg(test)]
+    pub(super) fn slow(hir: &Hir) -> Groups {
+        Groups {
+            ahead: None,
+            ..Groups::new(hir)
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_short_way(&self) -> bool {
+        self.ahead.is_some()
     }
 
     /// What they take, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.steps.memory_bytes()
+        self.steps.memory_bytes() + self.ahead.as_ref().map_or(0, Ahead::memory_bytes)
     }
 
     /// Fills `places[1..]` for the match from `start` to `end`.
     ///
     /// gawk passes no border at the end of a match if there is a way without: `(^)?` on an empty text takes no turn.
     pub(super) fn fill(&self, hay: &[u8], start: usize, end: usize, places: &mut Places) {
+        if let Some(ahead) = &self.ahead {
+            let mut prior = self.prior.borrow_mut();
+            let mut marks = self.marks(places, &mut prior);
+            if ahead.fill(&self.steps, hay, (start, end), &mut marks) {
+                return;
+            }
+            marks.restart();
+        }
         let text = Text {
             hay,
             end,
@@ -82,6 +117,17 @@ impl Groups {
             self.walk(&text, start, places);
         } else if !self.steps.has_borders {
             self.walk(&text, start, places);
+        }
+    }
+
+    fn marks<'p>(&self, places: &'p mut Places, prior: &'p mut Places) -> Marks<'p> {
+        if self.remembers {
+            prior.clone_from(places);
+        }
+        Marks {
+            places,
+            prior,
+            remembers: self.remembers,
         }
     }
 
@@ -112,9 +158,9 @@ impl Groups {
             return false;
         }
         tails.pop();
+        let mut prior = self.prior.borrow_mut();
         let mut walk = Walk {
-            prior: places.clone(),
-            places,
+            marks: self.marks(places, &mut prior),
             step: 0,
             at: start,
             seen: Vec::new(),
@@ -188,9 +234,7 @@ impl Groups {
 
 /// The one way that is followed.
 struct Walk<'a> {
-    places: &'a mut Places,
-    /// The places when a group that is not empty was last left.
-    prior: Places,
+    marks: Marks<'a>,
     step: usize,
     at: usize,
     /// Steps passed at this position.
@@ -216,7 +260,7 @@ impl Walk<'_> {
                 }
                 Step::Jump(to) => *to,
                 Step::Open(_) | Step::Close { .. } | Step::Border(_) => {
-                    self.pass(step);
+                    self.marks.pass(step, self.at);
                     self.step + 1
                 }
                 _ => {
@@ -269,33 +313,55 @@ impl Walk<'_> {
             }
         }
         for step in way.into_iter().rev() {
-            self.pass(&groups.steps.list[step]);
+            self.marks.pass(&groups.steps.list[step], self.at);
             self.step = step;
         }
         self.seen.clear();
     }
+}
+
+/// The places of groups, while they are found.
+pub(super) struct Marks<'a> {
+    places: &'a mut Places,
+    /// The places when a group that is not empty was last left, if that can matter.
+    prior: &'a mut Places,
+    remembers: bool,
+}
+
+impl Marks<'_> {
+    /// As if nothing were noted.
+    pub(super) fn restart(&mut self) {
+        self.places[1..].fill(None);
+        if self.remembers {
+            self.prior.clone_from(self.places);
+        }
+    }
 
     /// What a step that reads nothing does to the places.
-    fn pass(&mut self, step: &Step) {
+    #[inline]
+    pub(super) fn pass(&mut self, step: &Step, at: usize) {
         match step {
-            Step::Open(group) => self.places[*group] = Some((self.at, usize::MAX)),
-            Step::Close { group, optional } => self.close(*group, *optional),
+            Step::Open(group) => self.places[*group] = Some((at, usize::MAX)),
+            Step::Close { group, optional } => self.close(*group, *optional, at),
             _ => {}
         }
     }
 
-    fn close(&mut self, group: usize, optional: bool) {
+    #[inline]
+    fn close(&mut self, group: usize, optional: bool, at: usize) {
         let Some((open, _)) = self.places[group] else {
             return;
         };
-        if open < self.at {
-            self.places[group] = Some((open, self.at));
-            self.prior.clone_from(self.places);
+        if open < at {
+            self.places[group] = Some((open, at));
+            if self.remembers {
+                self.prior.clone_from(self.places);
+            }
         } else if optional && self.prior[group].is_some() {
             // An empty turn after others leaves things as they were.
-            self.places.clone_from(&self.prior);
+            self.places.clone_from(self.prior);
         } else {
-            self.places[group] = Some((open, self.at));
+            self.places[group] = Some((open, at));
         }
     }
 }

@@ -39,6 +39,13 @@ pub(super) enum Step {
     Match,
 }
 
+impl Step {
+    /// Whether it reads a character; any other is passed at one place.
+    pub(super) fn reads(&self) -> bool {
+        matches!(self, Step::Byte(_) | Step::Bytes(_) | Step::Chars(_))
+    }
+}
+
 /// The members of a class.
 struct Set {
     /// Of bytes: all; of characters: those of ASCII.
@@ -116,7 +123,7 @@ impl Steps {
     }
 
     /// Length in bytes of what a reading step reads at `at`, which must lie before the end of `hay`.
-    #[inline]
+    #[inline(always)] // a call costs more than most steps
     pub(super) fn length(&self, hay: &[u8], at: usize, step: Step) -> Option<usize> {
         let first = hay[at];
         match step {
@@ -136,6 +143,20 @@ impl Steps {
                 (above > 0 && code <= ranges[above - 1].1).then_some(len)
             }
             _ => None,
+        }
+    }
+
+    /// Whether what a reading step reads may begin with this byte: not less than what it does.
+    pub(super) fn begins(&self, step: Step, byte: u8) -> bool {
+        match step {
+            Step::Byte(only) => only == byte,
+            Step::Bytes(set) => self.sets[set as usize].bytes[usize::from(byte)],
+            Step::Chars(set) => {
+                let set = &self.sets[set as usize];
+                set.bytes[usize::from(byte)]
+                    || byte >= 0x80 && set.ranges.last().is_some_and(|(_, high)| *high >= 0x80)
+            }
+            _ => false,
         }
     }
 

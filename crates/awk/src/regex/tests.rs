@@ -11,12 +11,14 @@ fn found(pattern: &str, hay: &str) -> Option<(usize, usize)> {
         regex.is_match(hay.as_bytes()),
         "{pattern} on {hay}"
     );
-    let built = much_used(regex);
-    assert_eq!(
-        hit,
-        built.find_at(hay.as_bytes(), 0),
-        "{pattern} on {hay}, by the automaton"
-    );
+    for general in [false, true] {
+        let regex = Regex::new(pattern.as_bytes(), Charset::Utf8, false).unwrap();
+        assert_eq!(
+            hit,
+            much_used(regex, general).find_at(hay.as_bytes(), 0),
+            "{pattern} on {hay}, by the automaton"
+        );
+    }
     hit.map(|(start, end)| (start + 1, end - start))
 }
 
@@ -356,16 +358,16 @@ fn each_syntax_has_its_operators() {
     }
 }
 
-/// The pattern as one that has its automaton.
-fn much_used(regex: Regex) -> Regex {
+/// The pattern as one that has its automaton: that of the general engine, or the best.
+fn much_used(regex: Regex, general: bool) -> Regex {
     if let Plan::Automaton(automaton) = &regex.plan {
-        automaton.build();
+        automaton.build(general);
     }
     regex
 }
 
 #[test]
-fn searches_by_hand_and_by_automaton_agree() {
+fn all_ways_to_search_agree() {
     let pieces: [&[u8]; 30] = [
         b"a",
         b"b",
@@ -416,8 +418,8 @@ fn searches_by_hand_and_by_automaton_agree() {
         state ^= state << 17;
         (state >> 11) as usize % n
     };
-    let mut tried = 0;
-    for _ in 0..6000 {
+    let (mut tried, mut direct, mut ahead) = (0, 0, 0);
+    for _ in 0..12_000 {
         let pattern: Vec<u8> = (0..1 + below(7))
             .flat_map(|_| pieces[below(30)].to_vec())
             .collect();
@@ -427,7 +429,14 @@ fn searches_by_hand_and_by_automaton_agree() {
         if !matches!(regex.plan, Plan::Automaton(_)) {
             continue;
         }
-        let built = much_used(regex);
+        let built = much_used(regex, true);
+        let table = much_used(make().unwrap(), false);
+        if let Plan::Automaton(automaton) = &table.plan {
+            direct += usize::from(automaton.is_direct());
+        }
+        let parsed = parse::parse(&pattern, Options::new(charset), parse::Parens::Capture).unwrap();
+        let (fast, slow) = (Groups::new(&parsed.hir), Groups::slow(&parsed.hir));
+        ahead += usize::from(fast.has_short_way() && parsed.group_count > 0);
         for _ in 0..6 {
             let hay: Vec<u8> = (0..below(12))
                 .flat_map(|_| letters[below(9)].to_vec())
@@ -446,10 +455,28 @@ fn searches_by_hand_and_by_automaton_agree() {
                 "{shown}"
             );
             assert_eq!(fresh.is_match(&hay), built.is_match(&hay), "{shown}");
+            let found = table.find_at(&hay, from);
+            assert_eq!(found, built.find_at(&hay, from), "{shown}, directly");
+            assert_eq!(
+                table.is_match(&hay),
+                built.is_match(&hay),
+                "{shown}, directly"
+            );
+            if let Some((start, end)) = found {
+                let mut one = vec![None; parsed.group_count + 1];
+                one[0] = found;
+                let mut other = one.clone();
+                fast.fill(&hay, start, end, &mut one);
+                slow.fill(&hay, start, end, &mut other);
+                assert_eq!(one, other, "{shown}, groups");
+            }
             tried += 1;
         }
     }
-    assert!(tried > 10_000, "{tried}");
+    assert!(
+        tried > 20_000 && direct > 2000 && ahead > 500,
+        "{tried} {direct} {ahead}"
+    );
 }
 
 #[test]
@@ -465,7 +492,7 @@ fn one_search_builds_no_automaton() {
         let bytes = regex.memory_bytes();
         assert!(bytes < 100_000, "{pattern}: {bytes}");
         // Much used it has one, and says so.
-        let built = much_used(regex);
+        let built = much_used(regex, true);
         assert!(!built.is_match(hay.as_bytes()));
         assert!(built.memory_bytes() > 200_000, "{pattern}");
     }
@@ -478,4 +505,129 @@ fn groups_of_characters_lie_where_their_bytes_do() {
     let mut places = Places::new();
     assert!(regex.captures_at("xé".as_bytes(), 0, &mut places));
     assert_eq!(places, [Some((1, 3)), Some((1, 3))]);
+}
+
+/// A number below `n` each time, from `seed` on.
+fn numbers(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |n| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as usize % n
+    }
+}
+
+/// A pattern with groups, as programs have them.
+fn grouped(below: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
+    const ATOMS: [&str; 14] = [
+        "a",
+        "b",
+        "c",
+        "é",
+        ".",
+        "[ab]",
+        "[^a]",
+        "[^b]",
+        "[[:alpha:]]",
+        "-",
+        ",",
+        "ab",
+        "\\y",
+        "\\<",
+    ];
+    const COUNTS: [&str; 8] = ["", "", "", "*", "+", "?", "{2}", "{1,3}"];
+    let branch = |below: &mut dyn FnMut(usize) -> usize, inner: &mut dyn FnMut() -> String| {
+        let mut out = String::new();
+        for _ in 0..1 + below(4) {
+            if depth > 0 && below(2) == 0 {
+                out += &format!("({})", inner());
+            } else {
+                out += ATOMS[below(ATOMS.len())];
+            }
+            out += COUNTS[below(COUNTS.len())];
+        }
+        out
+    };
+    let mut branches = Vec::new();
+    for _ in 0..1 + below(4) / 3 {
+        let inner = grouped_inner(below, depth);
+        let mut inner = inner.into_iter();
+        branches.push(branch(below, &mut || inner.next().unwrap_or_default()));
+    }
+    branches.join("|")
+}
+
+fn grouped_inner(below: &mut impl FnMut(usize) -> usize, depth: usize) -> Vec<String> {
+    match depth {
+        0 => Vec::new(),
+        _ => (0..4).map(|_| grouped(below, depth - 1)).collect(),
+    }
+}
+
+#[test]
+fn groups_are_found_ahead_where_they_are_found_backwards() {
+    const LETTERS: [&[u8]; 9] = [
+        b"a",
+        b"b",
+        b"c",
+        b"ab",
+        b"-",
+        b",",
+        b"\xc3\xa9",
+        b"\xff",
+        b"\xc3",
+    ];
+    let mut below = numbers(20_261_121);
+    let (mut tried, mut short) = (0, 0);
+    for _ in 0..12_000 {
+        let mut pattern = grouped(&mut below, 2);
+        if below(3) == 0 {
+            pattern = format!("^{pattern}$");
+        }
+        let charset = [Charset::Utf8, Charset::Bytes][below(2)];
+        let options = Options::new(charset);
+        let Ok(parsed) = parse::parse(pattern.as_bytes(), options, parse::Parens::Capture) else {
+            continue;
+        };
+        let (fast, slow) = (Groups::new(&parsed.hir), Groups::slow(&parsed.hir));
+        short += usize::from(fast.has_short_way());
+        let regex = Regex::new(pattern.as_bytes(), charset, false).unwrap();
+        for _ in 0..8 {
+            let hay: Vec<u8> = (0..below(16))
+                .flat_map(|_| LETTERS[below(LETTERS.len())].to_vec())
+                .collect();
+            let from = below(hay.len() + 1);
+            let Some((start, end)) = regex.find_at(&hay, from) else {
+                continue;
+            };
+            let mut one = vec![None; parsed.group_count + 1];
+            one[0] = Some((start, end));
+            let mut other = one.clone();
+            fast.fill(&hay, start, end, &mut one);
+            slow.fill(&hay, start, end, &mut other);
+            assert_eq!(
+                one,
+                other,
+                "{pattern} on {:?} from {start} to {end}, {charset:?}",
+                hay.escape_ascii().to_string()
+            );
+            tried += 1;
+        }
+    }
+    assert!(tried > 15_000 && short > 8_000, "{tried} {short}");
+}
+
+/// More wrong ways than are worth while.
+#[test]
+fn groups_are_found_backwards_where_ways_ahead_are_wrong() {
+    let hay = format!("{}b{}c", "a".repeat(40), "a".repeat(3000));
+    assert_eq!(
+        places("^(a*)(a*)(a*)(a*)b(a*)(a*)c$", &hay),
+        "1,3042 1,40 41,0 41,0 41,0 42,3000 3042,0"
+    );
+    assert_eq!(
+        places("^(a|aa)*(a|b)*(a|c)*$", &hay),
+        "1,3042 40,1 3041,1 3042,1"
+    );
 }

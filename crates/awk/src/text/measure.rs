@@ -17,6 +17,9 @@ const STEP: usize = 64;
 /// So near to where counting can begin it is not worth while to measure the whole string.
 const NEAR: usize = 512;
 
+/// To measure all of a string up to this length, in bytes, costs about as much as to ask whether that is worth while.
+const MEASURED: usize = 4096;
+
 const UNKNOWN: usize = usize::MAX;
 
 /// See the top of the file. Costs 8 bytes for each 64 characters of a string that has characters of several bytes, when
@@ -57,6 +60,16 @@ impl Measure {
         }
     }
 
+    /// Only this part is left of the string.
+    pub fn cut(&mut self, range: Range<usize>, before: usize) {
+        if self.chars.get() == before {
+            // All are single bytes.
+            self.chars.set(range.len());
+        } else {
+            self.forget();
+        }
+    }
+
     /// Number of characters in `s`.
     pub fn chars(&self, cs: Charset, s: &[u8]) -> usize {
         if self.chars.get() == UNKNOWN {
@@ -65,11 +78,21 @@ impl Measure {
         self.chars.get()
     }
 
+    /// Whether each character is a byte; false also where that is not worth while to be found out.
+    #[inline]
+    pub fn is_plain(&self, cs: Charset, s: &[u8]) -> bool {
+        let is_measured = self.chars.get() != UNKNOWN || s.len() <= MEASURED;
+        cs == Charset::Bytes || is_measured && self.chars(cs, s) == s.len()
+    }
+
     /// The bytes of `substr(s, m, n)`: see [`super::substr_range`].
     pub fn substr_range(&self, cs: Charset, s: &[u8], m: f64, n: Option<f64>) -> Range<usize> {
         let (skip, count) = substr_bounds(m, n);
         if skip >= s.len() || count == 0 {
             return 0..0;
+        }
+        if self.is_plain(cs, s) {
+            return skip..skip.saturating_add(count).min(s.len());
         }
         let from = self.byte(cs, s, skip);
         if count >= s.len() - from {

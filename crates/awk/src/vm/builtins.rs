@@ -310,36 +310,7 @@ impl Vm<'_> {
         let subject = self.text_argument(args, 0);
         let regex = self.regex_argument(&args[1])?;
         let array = self.array_argument("match", 3, args.get(2))?;
-        let mut groups = Vec::new();
-        let hit = self.cased(&regex).captures_at(&subject, 0, &mut groups);
-        self.clear(array)?;
-        let charset = self.settings.charset;
-        (self.settings.rstart, self.settings.rlength) = (0.0, -1.0);
-        if !hit {
-            return Ok(0.0);
-        }
-        let subsep = self.settings.subsep.clone();
-        for (n, group) in groups.iter().enumerate() {
-            let Some((start, end)) = *group else {
-                continue;
-            };
-            let from = text::char_count(charset, &subject[..start]) as f64 + 1.0;
-            let length = text::char_count(charset, &subject[start..end]) as f64;
-            if n == 0 {
-                (self.settings.rstart, self.settings.rlength) = (from, length);
-            }
-            let slot = self.store.entry(array, n.to_string().as_bytes())?;
-            self.store
-                .set(array, slot, &Value::input(&subject[start..end]))?;
-            for (word, value) in [("start", from), ("length", length)] {
-                let mut key = n.to_string().into_bytes();
-                key.extend_from_slice(&subsep);
-                key.extend_from_slice(word.as_bytes());
-                let slot = self.store.entry(array, &key)?;
-                self.store.set_num(array, slot, value)?;
-            }
-        }
-        Ok(self.settings.rstart)
+        self.match_into(&regex, &subject, array)
     }
 
     /// What an argument says about where to split: a string of one character has its own meaning.

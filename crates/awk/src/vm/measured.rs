@@ -3,14 +3,16 @@
 //! Invariant: a long element's measure is used only while no long text was written since it was taken, so that the place
 //! where the element lies still holds the same text.
 
+use std::ops::Range;
+
 use heap::{Cell, LONG_TEXT_BYTES, Slot};
 
-use super::Vm;
+use super::{Key, Vm};
 use crate::code::{Arr, Held};
 use crate::error::Step as Result;
 use crate::settings::Settings;
 use crate::store::{NoValue, value_of};
-use crate::text::{self, Measure};
+use crate::text::{self, Charset, Measure};
 use crate::value::{ArrayRef, Value};
 
 /// What is known of the characters of the long element that was asked about last, and which it is.
@@ -119,6 +121,97 @@ impl Vm<'_> {
         self.substr_text(start, length);
     }
 
+    /// The string of a variable or field that is one; elements are not looked at.
+    #[inline]
+    pub(super) fn held_text(&mut self, held: Held) -> Option<&[u8]> {
+        match held {
+            Held::Field(n) => {
+                let (text, _) = self.record.measured(n as usize, &self.settings)?;
+                Some(text)
+            }
+            Held::Global(n) => self.globals[n as usize].as_bytes(),
+            Held::Local(n) => self.vals[self.base + n as usize].as_bytes(),
+            Held::Elem(_) => None,
+        }
+    }
+
+    /// `s = substr(s, ...)`.
+    pub(super) fn cut_global(&mut self, n: u32, bounded: bool) -> Result<()> {
+        let (start, length) = self.substr_numbers(bounded);
+        let charset = self.settings.charset;
+        if self.globals[n as usize].cut(charset, start, length) {
+            return Ok(());
+        }
+        let held = Held::Global(n);
+        let part = match part_of(&self.globals[n as usize], &self.settings, start, length) {
+            Some(part) => part,
+            None => {
+                self.push_held(held)?;
+                self.substr_text(start, length);
+                self.pop_val()
+            }
+        };
+        self.globals[n as usize] = part;
+        Ok(())
+    }
+
+    /// `substr` of a variable or field as the key.
+    pub(super) fn key_substr(&mut self, held: Held, bounded: bool) -> Result<()> {
+        let (start, length) = self.substr_numbers(bounded);
+        let charset = self.settings.charset;
+        let value = match held {
+            Held::Field(n) => {
+                let measured = self.record.measured(n as usize, &self.settings);
+                if let Some((text, measure)) = measured {
+                    let range = measure.substr_range(charset, text, start, length);
+                    self.key = Key::Text(self.text.len());
+                    self.text.extend_from_slice(&text[range]);
+                    return Ok(());
+                }
+                &Value::Unassigned
+            }
+            Held::Global(n) => &self.globals[n as usize],
+            Held::Local(n) => &self.vals[self.base + n as usize],
+            Held::Elem(_) => &Value::Unassigned,
+        };
+        if let Some((text, range)) = range_of(value, charset, start, length) {
+            self.key = Key::Text(self.text.len());
+            self.text.extend_from_slice(&text[range]);
+            return Ok(());
+        }
+        self.push_held(held)?;
+        self.substr_text(start, length);
+        let part = self.pop_val();
+        self.set_key(&part);
+        Ok(())
+    }
+
+    /// `substr` of one character, at the place that a global variable has, as the key.
+    pub(super) fn key_letter(&mut self, held: Held, at: u32) -> Result<()> {
+        let start = match &self.globals[at as usize] {
+            Value::Num(n) => *n,
+            Value::Uninit => self.touch_global(at)?.to_num(),
+            other => other.to_num(),
+        };
+        let charset = self.settings.charset;
+        let value = match held {
+            Held::Global(n) => &self.globals[n as usize],
+            Held::Local(n) => &self.vals[self.base + n as usize],
+            Held::Field(_) | Held::Elem(_) => &Value::Unassigned,
+        };
+        if let Value::Long(long, _) = value
+            && long.measure().is_plain(charset, long)
+        {
+            let letter = long.get(text::substr_skipped(start)).copied();
+            self.key = Key::Text(self.text.len());
+            self.text.extend(letter);
+            return Ok(());
+        }
+        self.nums.push(start);
+        self.nums.push(1.0);
+        self.key_substr(held, true)
+    }
+
     pub(super) fn substr_held(&mut self, held: Held, bounded: bool) -> Result<()> {
         let (start, length) = self.substr_numbers(bounded);
         let charset = self.settings.charset;
@@ -198,7 +291,7 @@ impl Vm<'_> {
     }
 
     /// Puts the text of a variable or field that holds no string on the text buffer.
-    fn push_held(&mut self, held: Held) -> Result<()> {
+    pub(super) fn push_held(&mut self, held: Held) -> Result<()> {
         let value = match held {
             Held::Field(n) => self.field(n as usize),
             Held::Global(n) => match &self.globals[n as usize] {
@@ -226,12 +319,21 @@ fn length_of(value: &Value, settings: &Settings) -> Option<f64> {
 
 /// `substr` of a string; `None` if the value is none.
 fn part_of(value: &Value, settings: &Settings, start: f64, length: Option<f64>) -> Option<Value> {
+    let (text, range) = range_of(value, settings.charset, start, length)?;
+    Some(Value::text(&text[range], false))
+}
+
+/// A string, and the bytes of its `substr`.
+fn range_of(
+    value: &Value,
+    charset: Charset,
+    start: f64,
+    length: Option<f64>,
+) -> Option<(&[u8], Range<usize>)> {
     let text = value.as_bytes()?;
     let range = match value {
-        Value::Long(long, _) => long
-            .measure()
-            .substr_range(settings.charset, text, start, length),
-        _ => text::substr_range(settings.charset, text, start, length),
+        Value::Long(long, _) => long.measure().substr_range(charset, text, start, length),
+        _ => text::substr_range(charset, text, start, length),
     };
-    Some(Value::text(&text[range], false))
+    Some((text, range))
 }

@@ -415,6 +415,8 @@ impl Vm<'_> {
         {
             return Ok(false);
         }
+        // Where the call returns to; native code says where it is for the sake of warnings.
+        let back = self.ip;
         let outer = self.enter_native();
         let mut context = Context::new(self);
         for (at, value) in context.vm.vals.drain(first..).enumerate() {
@@ -429,6 +431,7 @@ impl Vm<'_> {
         if let Some(fatal) = fatal {
             return Err(fatal);
         }
+        self.ip = back;
         let value = if status & 1 == 1 {
             Value::Num(n)
         } else {

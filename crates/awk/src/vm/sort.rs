@@ -36,6 +36,44 @@ impl Keys {
     }
 }
 
+impl Keys {
+    /// The same in the order of their bytes. No two are equal.
+    fn sorted(&self, down: bool) -> Keys {
+        // Most differ in their first bytes, which are compared as one number without going to the text.
+        let mut at = 0;
+        let mut places = Vec::with_capacity(self.ends.len());
+        for &end in &self.ends {
+            let key = &self.bytes[at..end];
+            let mut head = [0; 8];
+            let len = key.len().min(8);
+            head[..len].copy_from_slice(&key[..len]);
+            places.push((leading(head), at, end));
+            at = end;
+        }
+        places.sort_unstable_by(|a, b| {
+            let rest = || self.bytes[a.1..a.2].cmp(&self.bytes[b.1..b.2]);
+            a.0.cmp(&b.0).then_with(rest)
+        });
+        if down {
+            places.reverse();
+        }
+        let mut sorted = Keys {
+            bytes: Vec::with_capacity(self.bytes.len()),
+            ends: Vec::with_capacity(self.ends.len()),
+            ..Keys::default()
+        };
+        for (_, from, to) in places {
+            sorted.push(&self.bytes[from..to]);
+        }
+        sorted
+    }
+}
+
+/// Bytes as a number that is in the order that they are in.
+fn leading(bytes: [u8; 8]) -> u64 {
+    bytes.iter().fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
+
 /// What elements are compared by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
@@ -192,13 +230,20 @@ impl Vm<'_> {
         let array = self.array(array)?;
         let order = self.loop_order()?;
         let mut keys = Keys::default();
-        if order == Order::None {
+        let by_key = match order {
+            Order::By(By::IndexText, down) if self.settings.folded().is_none() => Some(down),
+            _ => None,
+        };
+        if order == Order::None || by_key.is_some() {
             self.store
                 .heap_of(array)?
                 .for_each(array.table, &mut |key, _| {
                     keys.push(key);
                     Ok(())
                 })?;
+            if let Some(down) = by_key {
+                keys = keys.sorted(down);
+            }
         } else {
             let elements = self.elements(
                 array,
@@ -468,6 +513,34 @@ impl Vm<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_sorted_by_their_bytes() {
+        let texts: [&[u8]; 9] = [
+            b"",
+            b"\0",
+            b"abcdefgh",
+            b"abcdefgh\0",
+            b"abcdefghi",
+            b"abcdefg",
+            b"\xff",
+            b"b",
+            b"abcdefgz",
+        ];
+        let mut wanted = texts;
+        wanted.sort_unstable();
+        let mut keys = Keys::default();
+        texts.iter().for_each(|text| keys.push(text));
+        for down in [false, true] {
+            let mut sorted = keys.sorted(down);
+            let mut found = Vec::new();
+            while let Some(key) = sorted.next() {
+                found.push(key.as_bytes().unwrap().to_vec());
+            }
+            assert_eq!(found, wanted);
+            wanted.reverse();
+        }
+    }
 
     #[test]
     fn any_comparison_is_taken() {

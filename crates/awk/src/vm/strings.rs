@@ -4,15 +4,16 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Vm;
-use crate::code::{Arr, Re, Sep};
+use crate::code::{Arr, Held, Re, Sep};
 use crate::error::{Fatal, Step as Result};
 use crate::fields::csv;
 use crate::format::{Arg, Format};
 use crate::num::looks_numeric;
+use crate::record::Field;
 use crate::regex::Regex;
 use crate::settings::Notation;
 use crate::text::{self, Charset};
-use crate::value::Value;
+use crate::value::{ArrayRef, Value};
 
 /// The state of `rand` for a seed: one step of SplitMix64 (Steele, Lea, Flood 2014) spreads near seeds apart.
 pub(super) fn seeded(seed: f64) -> u64 {
@@ -111,6 +112,24 @@ impl Vm<'_> {
         self.nums.push(at as f64);
     }
 
+    /// `index` of a constant text.
+    pub(super) fn index_held(&mut self, held: Held, wanted: u32) -> Result<()> {
+        let wanted = &self.code.wanted[wanted as usize];
+        let charset = self.settings.charset;
+        if !self.settings.ignore_case
+            && let Some(text) = self.held_text(held)
+        {
+            let at = text::find_with(charset, text, wanted);
+            self.nums.push(at as f64);
+            return Ok(());
+        }
+        self.push_held(held)?;
+        self.marks.push(self.text.len());
+        self.text.extend_from_slice(wanted.needle());
+        self.index();
+        Ok(())
+    }
+
     pub(super) fn change_case(&mut self, change: fn(Charset, &[u8], &mut Vec<u8>)) {
         let mark = self.pop_mark();
         self.scratch.clear();
@@ -130,18 +149,117 @@ impl Vm<'_> {
     pub(super) fn match_with(&mut self, regex: &Regex) {
         let regex = self.cased(regex);
         let mark = self.pop_mark();
-        let subject = &self.text[mark..];
-        let charset = self.settings.charset;
-        (self.settings.rstart, self.settings.rlength) = match regex.find_at(subject, 0) {
-            Some((start, end)) => {
-                let before = text::char_count(charset, &subject[..start]);
-                let length = text::char_count(charset, &subject[start..end]);
-                (before as f64 + 1.0, length as f64)
-            }
-            None => (0.0, -1.0),
-        };
+        let place = place_of_match(regex, self.settings.charset, &self.text[mark..]);
+        (self.settings.rstart, self.settings.rlength) = place;
         self.text.truncate(mark);
         self.nums.push(self.settings.rstart);
+    }
+
+    /// `match` of a string where it stands.
+    pub(super) fn match_held(&mut self, held: Held, re: Re) -> Result<()> {
+        let code = self.code;
+        let regex = self.cased(&code.regexes[re.0 as usize]);
+        let charset = self.settings.charset;
+        if let Some(text) = self.held_text(held) {
+            let place = place_of_match(regex, charset, text);
+            (self.settings.rstart, self.settings.rlength) = place;
+            self.nums.push(place.0);
+            return Ok(());
+        }
+        self.push_held(held)?;
+        self.match_with(&code.regexes[re.0 as usize]);
+        Ok(())
+    }
+
+    /// `match` of the top string of the text buffer, with an array for the groups.
+    pub(super) fn match_array(&mut self, array: Arr, re: Re) -> Result<()> {
+        let regex = self.regex(re)?;
+        let mark = self.pop_mark();
+        let array = self.array(array)?;
+        let mut text = std::mem::take(&mut self.text);
+        let result = self.match_into(&regex, &text[mark..], array);
+        text.truncate(mark);
+        self.text = text;
+        self.nums.push(result?);
+        Ok(())
+    }
+
+    /// `match` with an array for the groups.
+    pub(super) fn match_into(
+        &mut self,
+        regex: &Regex,
+        subject: &[u8],
+        array: ArrayRef,
+    ) -> Result<f64> {
+        let mut groups = std::mem::take(&mut self.groups);
+        let hit = self.cased(regex).captures_at(subject, 0, &mut groups);
+        let result = if hit {
+            self.store_groups(subject, &groups, array)
+        } else {
+            (self.settings.rstart, self.settings.rlength) = (0.0, -1.0);
+            self.clear(array).map(|()| 0.0)
+        };
+        self.groups = groups;
+        result
+    }
+
+    fn store_groups(
+        &mut self,
+        subject: &[u8],
+        groups: &[Option<(usize, usize)>],
+        array: ArrayRef,
+    ) -> Result<f64> {
+        if self.inner_in_use() {
+            self.clear(array)?;
+        }
+        let charset = self.settings.charset;
+        let is_bytes = charset == Charset::Bytes || subject.is_ascii();
+        let chars = |text: &[u8]| match is_bytes {
+            true => text.len(),
+            false => text::char_count(charset, text),
+        };
+        let (start, end) = groups.first().copied().flatten().unwrap_or_default();
+        self.settings.rstart = chars(&subject[..start]) as f64 + 1.0;
+        self.settings.rlength = chars(&subject[start..end]) as f64;
+        let wanted = 3 * groups.iter().flatten().count() as u64;
+        let heap = self.store.heap_of(array)?;
+        // Matching into one array again and again is the usual case: if it has as many elements as there will be, they are
+        // overwritten. Anything else begins with an empty array.
+        if heap.table_len(array.table)? != wanted {
+            heap.table_clear(array.table)?;
+        }
+        loop {
+            for (n, group) in groups.iter().enumerate() {
+                let Some((start, end)) = *group else {
+                    continue;
+                };
+                let bytes = &subject[start..end];
+                let slot = heap.entry_int(array.table, n as i64)?;
+                let maybe_num = !bytes.is_empty();
+                heap.cell_set(slot, heap::Cell::Str { bytes, maybe_num })?;
+                let key = &mut self.scratch;
+                key.clear();
+                key.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+                key.extend_from_slice(&self.settings.subsep);
+                let word_at = key.len();
+                let numbers = [
+                    (&b"start"[..], chars(&subject[..start]) + 1),
+                    (b"length", chars(bytes)),
+                ];
+                for (word, number) in numbers {
+                    key.truncate(word_at);
+                    key.extend_from_slice(word);
+                    let slot = heap.entry(array.table, key)?;
+                    heap.cell_set_num(slot, number as f64)?;
+                }
+            }
+            if heap.table_len(array.table)? == wanted {
+                break;
+            }
+            // Keys that are no groups'.
+            heap.table_clear(array.table)?;
+        }
+        Ok(self.settings.rstart)
     }
 
     /// A regular expression as IGNORECASE wants it.
@@ -220,10 +338,18 @@ impl Vm<'_> {
     }
 
     pub(super) fn substitute(&mut self, re: Re, global: bool) -> Result<()> {
-        // A dynamic pattern lies below both strings; it is taken off without disturbing them.
-        let (strings, split) = self.pop_two();
-        let regex = self.regex(re)?;
-        self.substitute_in(&regex, global, &strings[..split], &strings[split..]);
+        if re == Re::DYNAMIC {
+            // The pattern lies below both strings; it is taken off without disturbing them.
+            let second = self.pop_mark();
+            let first = self.pop_mark();
+            let strings = self.text.split_off(first);
+            let regex = self.regex(re)?;
+            let (replacement, target) = strings.split_at(second - first);
+            self.substitute_in(&regex, global, replacement, target);
+        } else {
+            let code = self.code;
+            self.substitute_with(&code.regexes[re.0 as usize], global);
+        }
         if std::mem::take(&mut self.target_is_regex) && self.nums.last() > Some(&0.0) {
             let value = self.pop_val();
             let text = self.settings.text_of(&value);
@@ -235,15 +361,50 @@ impl Vm<'_> {
 
     /// The same with a regular expression that is there already.
     pub(super) fn substitute_with(&mut self, regex: &Regex, global: bool) {
-        let (strings, split) = self.pop_two();
-        self.substitute_in(regex, global, &strings[..split], &strings[split..]);
-    }
-
-    /// The two strings on top of the text buffer, and where the second begins.
-    fn pop_two(&mut self) -> (Vec<u8>, usize) {
         let second = self.pop_mark();
         let first = self.pop_mark();
-        (self.text.split_off(first), second - first)
+        let mut text = std::mem::take(&mut self.text);
+        self.substitute_in(regex, global, &text[first..second], &text[second..]);
+        text.truncate(first);
+        self.text = text;
+    }
+
+    /// The same of `$0`, which gets the new text.
+    pub(super) fn substitute_record(
+        &mut self,
+        re: Re,
+        replacement: u32,
+        global: bool,
+    ) -> Result<()> {
+        let code = self.code;
+        let regex = &code.regexes[re.0 as usize];
+        let replacement = code.consts[replacement as usize]
+            .as_bytes()
+            .unwrap_or_default();
+        let wanted = self.cased(regex);
+        let charset = self.settings.charset;
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
+        if let Field::Text(target) | Field::Str(target) = self.record.get(0, &self.settings) {
+            let count = substitute(wanted, charset, replacement, target, global, &mut out);
+            if count > 0 {
+                self.record.set_made(&mut out, &self.settings)?;
+            }
+            self.scratch = out;
+            self.nums.push(f64::from(count));
+            return Ok(());
+        }
+        self.scratch = out;
+        self.marks.push(self.text.len());
+        self.text.extend_from_slice(replacement);
+        self.marks.push(self.text.len());
+        self.append_field(0, false);
+        self.substitute_with(regex, global);
+        if self.nums.last() > Some(&0.0) {
+            let value = self.pop_val();
+            self.set_field(0, value)?;
+        }
+        Ok(())
     }
 
     fn substitute_in(&mut self, regex: &Regex, global: bool, replacement: &[u8], target: &[u8]) {
@@ -325,6 +486,15 @@ fn substitute(
     out: &mut Vec<u8>,
 ) -> u32 {
     let plain = !replacement.iter().any(|b| matches!(b, b'&' | b'\\'));
+    if global && plain && replacement.len() < 2 {
+        // One byte becomes another one, or nothing.
+        if let Some(byte) = regex.one_byte() {
+            return replace_bytes(|b| b == byte, replacement, target, out);
+        }
+        if let Some(set) = regex.one_of() {
+            return replace_bytes(|b| set[usize::from(b)], replacement, target, out);
+        }
+    }
     let mut count = 0;
     let mut at = 0;
     let mut last_end = usize::MAX;
@@ -364,8 +534,64 @@ fn substitute(
             break;
         }
     }
-    out.extend_from_slice(&target[at.min(target.len())..]);
+    if count > 0 {
+        out.extend_from_slice(&target[at.min(target.len())..]);
+    }
     count
+}
+
+/// Replaces bytes by at most one other each; nothing is written if there are none.
+#[inline(always)] // once for each kind of test
+fn replace_bytes(
+    is_member: impl Fn(u8) -> bool,
+    replacement: &[u8],
+    target: &[u8],
+    out: &mut Vec<u8>,
+) -> u32 {
+    let Some(first) = target.iter().position(|b| is_member(*b)) else {
+        return 0;
+    };
+    let start = out.len();
+    out.extend_from_slice(target);
+    let text = &mut out[start..];
+    let mut count = 0;
+    match replacement {
+        [other, ..] => {
+            // Chunks in which a byte is enough to count: many are done at once.
+            for chunk in text[first..].chunks_mut(128) {
+                let mut hits = 0u8;
+                for byte in chunk {
+                    let hit = is_member(*byte);
+                    hits += u8::from(hit);
+                    *byte = if hit { *other } else { *byte };
+                }
+                count += u32::from(hits);
+            }
+        }
+        [] => {
+            let mut to = first;
+            for at in first..text.len() {
+                let byte = text[at];
+                text[to] = byte;
+                to += usize::from(!is_member(byte));
+            }
+            count = (text.len() - to) as u32;
+            out.truncate(start + to);
+        }
+    }
+    count
+}
+
+/// RSTART and RLENGTH.
+fn place_of_match(regex: &Regex, charset: Charset, subject: &[u8]) -> (f64, f64) {
+    match regex.find_at(subject, 0) {
+        Some((start, end)) => {
+            let before = text::char_count(charset, &subject[..start]);
+            let length = text::char_count(charset, &subject[start..end]);
+            (before as f64 + 1.0, length as f64)
+        }
+        None => (0.0, -1.0),
+    }
 }
 
 /// The replacement with `&` as the matched text: `\&` is a plain `&`, `\\&` a backslash and the matched text, any other

@@ -257,7 +257,9 @@ impl Plan {
         }
         for at in self.start..self.end {
             let text = match code.ops[at as usize] {
-                Op::GrowGlobal(n) | Op::GetlineGlobal { n, .. } => Variable::Global(n),
+                Op::GrowGlobal(n) | Op::GetlineGlobal { n, .. } | Op::CutGlobal { n, .. } => {
+                    Variable::Global(n)
+                }
                 Op::GrowLocal(n) => Variable::Local(n),
                 _ => continue,
             };
