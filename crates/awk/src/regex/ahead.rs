@@ -7,7 +7,6 @@
 //! Called by [`super::groups`].
 
 use std::cell::RefCell;
-use std::ops::Range;
 
 use regex_automata::util::look::Look as Border;
 
@@ -28,6 +27,8 @@ pub(super) struct Ahead {
     /// For each step: its fork, if it reads nothing.
     forks: Box<[Option<u32>]>,
     list: Vec<Fork>,
+    sets: Vec<Set>,
+    /// Those of each set, in order of preference.
     ways: Vec<Way>,
     /// Steps at which groups begin and end.
     passed: Vec<Step>,
@@ -43,17 +44,25 @@ pub(super) struct Ahead {
 /// Where the ways part.
 struct Fork {
     /// The number of a set among the fork's, for each byte.
-    by_byte: Box<[u8; 256]>,
+    by_byte: [u8; 256],
     at_end: u8,
-    /// Ways, in order of preference, that a byte leaves.
-    sets: Vec<Vec<u32>>,
+    first_set: u32,
+}
+
+/// The ways that a byte leaves.
+#[derive(Clone, Copy)]
+struct Set {
+    first: u32,
+    count: u32,
 }
 
 /// Steps that read nothing, and the one that does, or the match, behind them.
+#[derive(Clone, Copy)]
 struct Way {
-    passed: Range<usize>,
-    borders: Range<usize>,
-    to: usize,
+    /// The ranges of what is passed.
+    passed: (u32, u32),
+    borders: (u32, u32),
+    to: u32,
 }
 
 /// One of several ways that was taken.
@@ -61,7 +70,7 @@ struct Way {
 struct Choice {
     at: usize,
     step: usize,
-    chosen: usize,
+    chosen: u32,
 }
 
 /// What is on the way to a step.
@@ -71,6 +80,17 @@ struct Path {
     borders: Vec<Border>,
     /// Steps, to see circles.
     steps: Vec<usize>,
+}
+
+impl Fork {
+    /// The number of the set that is left at `at`.
+    #[inline(always)]
+    fn number(&self, text: &[u8], at: usize) -> u8 {
+        match text.get(at) {
+            Some(byte) => self.by_byte[usize::from(*byte)],
+            None => self.at_end,
+        }
+    }
 }
 
 impl Ahead {
@@ -83,6 +103,7 @@ impl Ahead {
         let mut ahead = Ahead {
             forks: vec![None; count].into(),
             list: Vec::new(),
+            sets: Vec::new(),
             ways: Vec::new(),
             passed: Vec::new(),
             borders: Vec::new(),
@@ -110,10 +131,8 @@ impl Ahead {
 
     /// What it takes, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let sets =
-            |fork: &Fork| -> usize { fork.sets.iter().map(|set| 24 + size_of_val(&**set)).sum() };
-        self.list.len() * (256 + size_of::<Fork>())
-            + self.list.iter().map(sets).sum::<usize>()
+        size_of_val(&*self.list)
+            + size_of_val(&*self.sets)
             + size_of_val(&*self.ways)
             + size_of_val(&*self.passed)
             + self.forks.len() * 12
@@ -122,6 +141,7 @@ impl Ahead {
     fn add_fork(&mut self, steps: &Steps, at: usize) -> Option<()> {
         let mut by_byte: Vec<Vec<u32>> = vec![Vec::new(); 256];
         let mut at_end = Vec::new();
+        let mut ways: Vec<Way> = Vec::new();
         let mut seen = vec![false; steps.list.len()];
         let mut bordered = false;
         // Steps to go on from, the preferred ones last.
@@ -154,15 +174,15 @@ impl Ahead {
                     open.push((step + 1, path));
                 }
                 end => {
-                    let way = self.ways.len() as u32;
+                    let way = ways.len() as u32;
                     let is_bordered = !path.borders.is_empty();
-                    let (passed, borders) = (self.passed.len(), self.borders.len());
+                    let (passed, borders) = (self.passed.len() as u32, self.borders.len() as u32);
                     self.passed.extend(path.passed);
                     self.borders.extend(path.borders);
-                    self.ways.push(Way {
-                        passed: passed..self.passed.len(),
-                        borders: borders..self.borders.len(),
-                        to: step,
+                    ways.push(Way {
+                        passed: (passed, self.passed.len() as u32),
+                        borders: (borders, self.borders.len() as u32),
+                        to: step as u32,
                     });
                     if let Step::Match = end {
                         self.ends.0 |= is_bordered;
@@ -170,33 +190,40 @@ impl Ahead {
                         at_end.push(way);
                         continue;
                     }
-                    for (byte, ways) in by_byte.iter_mut().enumerate() {
+                    for (byte, left) in by_byte.iter_mut().enumerate() {
                         if steps.begins(end, byte as u8) {
-                            ways.push(way);
+                            left.push(way);
                         }
                     }
                 }
             }
         }
         let mut sets: Vec<Vec<u32>> = Vec::new();
-        let mut number = |ways: Vec<u32>| {
-            let known = sets.iter().position(|set| *set == ways);
+        let mut number = |left: Vec<u32>| {
+            let known = sets.iter().position(|set| *set == left);
             u8::try_from(known.unwrap_or_else(|| {
-                sets.push(ways);
+                sets.push(left);
                 sets.len() - 1
             }))
             .ok()
         };
-        let mut numbers = Box::new([0; 256]);
-        for (byte, ways) in by_byte.into_iter().enumerate() {
-            numbers[byte] = number(ways)?;
+        let mut numbers = [0; 256];
+        for (byte, left) in by_byte.into_iter().enumerate() {
+            numbers[byte] = number(left)?;
         }
         let at_end = number(at_end)?;
         self.list.push(Fork {
             by_byte: numbers,
             at_end,
-            sets,
+            first_set: self.sets.len() as u32,
         });
+        for set in sets {
+            self.sets.push(Set {
+                first: self.ways.len() as u32,
+                count: set.len() as u32,
+            });
+            self.ways.extend(set.iter().map(|way| ways[*way as usize]));
+        }
         Some(())
     }
 
@@ -235,48 +262,44 @@ impl Ahead {
         let mut is_astray = false;
         // Which of the known choices is next, when all are.
         let mut known: Option<usize> = None;
-        let mut chosen: Option<usize> = None;
+        let mut chosen: Option<u32> = None;
         let (mut at, mut step) = (start, 0);
         loop {
             let went = 'go: {
                 if let Some(fork) = self.forks[step] {
                     let fork = &self.list[fork as usize];
-                    let number = match text.get(at) {
-                        Some(byte) => fork.by_byte[usize::from(*byte)],
-                        None => fork.at_end,
-                    };
-                    let set = &fork.sets[usize::from(number)];
-                    let way = match (set.len(), &mut known) {
+                    let number = fork.number(text, at);
+                    let set = self.sets[fork.first_set as usize + usize::from(number)];
+                    let way = match (set.count, &mut known) {
                         (0, _) => break 'go false,
-                        (1, _) => set[0],
-                        (_, None) => match chosen.take() {
-                            Some(chosen) => set[chosen],
-                            None => {
-                                let chosen = 0;
-                                choices.push(Choice { at, step, chosen });
-                                set[0]
-                            }
-                        },
+                        (1, _) => 0,
+                        (_, None) => chosen.take().unwrap_or_else(|| {
+                            let chosen = 0;
+                            choices.push(Choice { at, step, chosen });
+                            chosen
+                        }),
                         (_, Some(next)) => {
                             *next += 1;
-                            set[choices[*next - 1].chosen]
+                            choices[*next - 1].chosen
                         }
                     };
-                    let way = &self.ways[way as usize];
+                    let way = self.ways[(set.first + way) as usize];
                     let bars = |border: &Border| {
                         at == end && !borders_at_end || !steps.borders(*border, hay, at)
                     };
-                    if self.borders[way.borders.clone()].iter().any(bars) {
+                    let (from, to) = way.borders;
+                    let is_free = from == to;
+                    if !is_free && self.borders[from as usize..to as usize].iter().any(bars) {
                         break 'go false;
                     }
+                    let (from, to) = way.passed;
                     if !is_astray {
-                        for passed in &self.passed[way.passed.clone()] {
+                        for passed in &self.passed[from as usize..to as usize] {
                             marks.pass(passed, at);
                         }
                     }
-                    let before = std::mem::replace(&mut step, way.to);
-                    let is_loop = step + 1 == before && way.passed.is_empty();
-                    if is_loop && set.len() == 1 && way.borders.is_empty() {
+                    let before = std::mem::replace(&mut step, way.to as usize);
+                    if step + 1 == before && from == to && is_free && set.count == 1 {
                         // Around in a repetition of one character.
                         let is_bytes = self.runs[step] > 0;
                         let goes_on = |b: &&u8| {
@@ -338,10 +361,8 @@ impl Ahead {
                 last.chosen += 1;
                 let fork = self.forks[last.step].map_or(0, |fork| fork as usize);
                 let fork = &self.list[fork];
-                let number = text
-                    .get(last.at)
-                    .map_or(fork.at_end, |b| fork.by_byte[usize::from(*b)]);
-                if last.chosen < fork.sets[usize::from(number)].len() {
+                let number = usize::from(fork.number(text, last.at));
+                if last.chosen < self.sets[fork.first_set as usize + number].count {
                     let read = at.saturating_sub(last.at) + 4;
                     match left.checked_sub(read) {
                         Some(less) => left = less,

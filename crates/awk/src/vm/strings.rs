@@ -197,10 +197,18 @@ impl Vm<'_> {
             self.store_groups(subject, &groups, array)
         } else {
             (self.settings.rstart, self.settings.rlength) = (0.0, -1.0);
-            self.clear(array).map(|()| 0.0)
+            self.clear_filled(array).map(|()| 0.0)
         };
         self.groups = groups;
         result
+    }
+
+    /// To clear an array that is empty would cost as much as to clear a small one.
+    fn clear_filled(&mut self, array: ArrayRef) -> Result<()> {
+        match self.store.heap_of(array)?.table_len(array.table)? {
+            0 => Ok(()),
+            _ => self.clear(array),
+        }
     }
 
     fn store_groups(
