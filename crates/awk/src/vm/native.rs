@@ -36,8 +36,10 @@ const WRONG_MAX: u32 = 20;
 const PLANS_MAX: u32 = 4;
 /// Native code inside the machine inside native code: each takes the stack of the process.
 const DEPTH_MAX: u32 = 64;
-/// Most of the stack that native code takes, in bytes.
+/// Most of the stack that native code takes, in bytes: of the process's first thread, and of another, whose size nobody
+/// tells.
 const STACK_BYTES_MAX: usize = 16 << 20;
+const THREAD_STACK_BYTES: usize = 256 << 10;
 
 /// When loops and functions become native code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -231,6 +233,17 @@ impl Native {
     }
 }
 
+/// How much of the stack native code may take; beyond, calls are the machine's.
+fn stack_bytes() -> usize {
+    if rustix::thread::gettid() != rustix::process::getpid() {
+        return THREAD_STACK_BYTES;
+    }
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+    limit.map_or(STACK_BYTES_MAX, |limit| {
+        STACK_BYTES_MAX.min(limit as usize / 2)
+    })
+}
+
 impl Vm<'_> {
     /// Runs loop `n` natively as far as that goes, if it can be.
     #[cold]
@@ -295,12 +308,7 @@ impl Vm<'_> {
         let outer = self.native.stack_floor;
         if self.native.depth == 0 {
             let here = 0u8;
-            let bytes = *self.native.stack_bytes.get_or_insert_with(|| {
-                let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
-                limit.map_or(STACK_BYTES_MAX, |limit| {
-                    STACK_BYTES_MAX.min(limit as usize / 2)
-                })
-            });
+            let bytes = *self.native.stack_bytes.get_or_insert_with(stack_bytes);
             let here = (&raw const here).addr();
             self.native.stack_floor = here.saturating_sub(bytes);
         }
