@@ -2,6 +2,8 @@
 //!
 //! `PERDURE_NATIVE_PROGRAMS` sets how many (`./x test --full`: thousands); seeds are printed.
 
+#![allow(clippy::print_stdout)]
+
 use std::process::{Command, Output, Stdio};
 
 use testkit::rng::Rng;
