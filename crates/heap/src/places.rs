@@ -10,7 +10,7 @@ use crate::cell::integer_of;
 /// Tables with notes at a time; a table has its place among them by its offset.
 const TABLES: usize = 64;
 /// Tables with fewer elements are quick to search anyway.
-const ELEMENTS_MIN: u64 = 8;
+const ELEMENTS_MIN: u64 = 3;
 /// Keys are noted up to so many times the number of elements: so notes take at most 16 bytes an element.
 const SPREAD: u64 = 4;
 /// Smallest bound of keys.
