@@ -424,6 +424,55 @@ pub enum Op {
 
 const _: () = assert!(size_of::<Op>() <= 16);
 
+impl Op {
+    /// Where a jump goes.
+    pub fn target_mut(&mut self) -> Option<&mut u32> {
+        match self {
+            Op::Jump(to)
+            | Op::JumpNum { to, .. }
+            | Op::JumpVal { to, .. }
+            | Op::JumpCompareNum { to, .. }
+            | Op::JumpCompareVal { to, .. }
+            | Op::JumpCompareText { to, .. }
+            | Op::JumpCompareConst { to, .. }
+            | Op::JumpCompareField { to, .. }
+            | Op::JumpCompareGlobal { to, .. }
+            | Op::JumpCompareLocal { to, .. }
+            | Op::JumpMatchRecord { to, .. }
+            | Op::JumpIn { to, .. }
+            | Op::JumpRange { to, .. }
+            | Op::JumpNone { to }
+            | Op::JumpCase { to, .. }
+            | Op::ExactCase { to, .. }
+            | Op::FindArray { to, .. }
+            | Op::ForNext { end: to }
+            | Op::NextRecord { end: to } => Some(to),
+            _ => None,
+        }
+    }
+
+    /// As [`Op::target_mut`].
+    pub fn target(mut self) -> Option<u32> {
+        self.target_mut().copied()
+    }
+
+    /// The array that an instruction looks into at the key register.
+    pub fn element(self) -> Option<Arr> {
+        match self {
+            Op::NumElem(array)
+            | Op::ValElem(array)
+            | Op::StoreElem { array, .. }
+            | Op::StoreNumElem { array, .. }
+            | Op::ArithElem { array, .. }
+            | Op::StepElem { array, .. }
+            | Op::In(array)
+            | Op::JumpIn { array, .. }
+            | Op::DeleteElem(array) => Some(array),
+            _ => None,
+        }
+    }
+}
+
 /// What happens at a marked place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -543,6 +592,13 @@ impl Code {
     #[inline]
     pub fn uses(&self, s: Special) -> bool {
         self.specials & (1 << s as u32) != 0
+    }
+
+    /// The instructions of function `f`.
+    pub fn function_range(&self, f: u32) -> std::ops::Range<u32> {
+        let next = self.functions.get(f as usize + 1);
+        let end = next.map_or(self.ops.len() as u32, |next| next.entry);
+        self.functions[f as usize].entry..end
     }
 
     /// One instruction per line (`--dump=code`).

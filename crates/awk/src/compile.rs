@@ -138,27 +138,10 @@ impl<'a> Compiler<'a> {
 
     fn patch(&mut self) {
         for at in std::mem::take(&mut self.patches) {
-            match &mut self.code.ops[at] {
-                Op::Jump(to)
-                | Op::JumpNum { to, .. }
-                | Op::JumpVal { to, .. }
-                | Op::JumpCompareNum { to, .. }
-                | Op::JumpCompareVal { to, .. }
-                | Op::JumpCompareText { to, .. }
-                | Op::JumpCompareConst { to, .. }
-                | Op::JumpCompareField { to, .. }
-                | Op::JumpCompareGlobal { to, .. }
-                | Op::JumpCompareLocal { to, .. }
-                | Op::JumpMatchRecord { to, .. }
-                | Op::JumpIn { to, .. }
-                | Op::JumpRange { to, .. }
-                | Op::JumpNone { to }
-                | Op::JumpCase { to, .. }
-                | Op::ExactCase { to, .. }
-                | Op::FindArray { to, .. }
-                | Op::ForNext { end: to }
-                | Op::NextRecord { end: to } => *to = self.labels[*to as usize],
-                op => unreachable!("{op:?} has no jump target"),
+            let op = &mut self.code.ops[at];
+            match op.target_mut() {
+                Some(to) => *to = self.labels[*to as usize],
+                None => unreachable!("{op:?} has no jump target"),
             }
         }
     }
@@ -268,21 +251,12 @@ impl<'a> Compiler<'a> {
         let mut found = Vec::new();
         let next = rules.iter().skip(1).map(Some).chain([None]);
         for (op, next) in rules.iter().zip(next) {
-            let pair = match (*op, next.copied()) {
-                (Op::StepElemField { array, field, .. }, _) => (array, field),
-                (
-                    Op::KeyField(field),
-                    Some(
-                        Op::NumElem(array)
-                        | Op::ValElem(array)
-                        | Op::StoreElem { array, .. }
-                        | Op::StoreNumElem { array, .. }
-                        | Op::ArithElem { array, .. }
-                        | Op::StepElem { array, .. }
-                        | Op::In(array)
-                        | Op::JumpIn { array, .. },
-                    ),
-                ) => (array, field),
+            let pair = match *op {
+                Op::StepElemField { array, field, .. } => (array, field),
+                Op::KeyField(field) => match next.and_then(|next| next.element()) {
+                    Some(array) => (array, field),
+                    None => continue,
+                },
                 _ => continue,
             };
             let is_global = (pair.0.0 as usize) < self.code.globals.len();

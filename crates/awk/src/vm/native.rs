@@ -174,10 +174,9 @@ impl Native {
         loop {
             let before = readers.len();
             for &f in &left {
-                let entry = code.functions[f as usize].entry as usize;
-                let end = code.functions.get(f as usize + 1);
-                let end = end.map_or(code.ops.len(), |f| f.entry as usize);
-                let reads = code.ops[entry..end].iter().any(|op| match op {
+                let range = code.function_range(f);
+                let ops = &code.ops[range.start as usize..range.end as usize];
+                let reads = ops.iter().any(|op| match op {
                     Op::NumGlobal(_) => true,
                     Op::Call { function, .. } => readers.contains(function),
                     _ => false,
@@ -262,7 +261,7 @@ impl Vm<'_> {
             self.native.loops[n as usize] = u32::MAX;
             return Ok(());
         };
-        let outer = self.enter_native();
+        self.enter_native();
         let mut context = Context {
             variables: &compiled.plan.variables,
             assigned: &compiled.plan.assigned,
@@ -297,15 +296,14 @@ impl Vm<'_> {
             self.native.loops[n as usize] = self.native.again;
         }
         self.native.depth -= 1;
-        self.native.stack_floor = outer;
         if let Some(at) = misfit {
             self.learn_misfit(n, compiled.plan.variables[at]);
         }
         result
     }
 
-    fn enter_native(&mut self) -> usize {
-        let outer = self.native.stack_floor;
+    /// The outermost entry says how far down the stack may go.
+    fn enter_native(&mut self) {
         if self.native.depth == 0 {
             let here = 0u8;
             let bytes = *self.native.stack_bytes.get_or_insert_with(stack_bytes);
@@ -313,7 +311,6 @@ impl Vm<'_> {
             self.native.stack_floor = here.saturating_sub(bytes);
         }
         self.native.depth += 1;
-        outer
     }
 
     fn compile_loop(&mut self, n: u32) -> Option<Rc<Compiled>> {
@@ -425,7 +422,7 @@ impl Vm<'_> {
         }
         // Where the call returns to; native code says where it is for the sake of warnings.
         let back = self.ip;
-        let outer = self.enter_native();
+        self.enter_native();
         let mut context = Context::new(self);
         for (at, value) in context.vm.vals.drain(first..).enumerate() {
             context.vals[at] = value.to_num();
@@ -435,7 +432,6 @@ impl Vm<'_> {
         let (n, failed) = (context.vals[0], context.failed != 0);
         let fatal = failed.then(|| context.error());
         self.native.depth -= 1;
-        self.native.stack_floor = outer;
         if let Some(fatal) = fatal {
             return Err(fatal);
         }

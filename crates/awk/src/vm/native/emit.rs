@@ -22,7 +22,7 @@ use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable as Register};
 
-use super::plan::{Class, Held, Plan, Unit, Variable, target};
+use super::plan::{Class, Held, Plan, Unit, Variable};
 use super::support::{self, Context};
 use crate::code::{Code, Leave, NumFn, Op, Step, Test};
 use crate::value::Value as AwkValue;
@@ -741,7 +741,7 @@ impl Emitter<'_, '_> {
         self.b.switch_to_block(on);
         self.load_variables();
         let mut targets: BTreeSet<u32> = (range.start..range.end)
-            .filter_map(|at| target(self.code.ops[at as usize]))
+            .filter_map(|at| self.code.ops[at as usize].target())
             .filter(|to| !range.contains(to))
             .collect();
         targets.insert(range.end);

@@ -93,51 +93,9 @@ pub(super) struct Plan {
     pub(super) callees: BTreeSet<u32>,
 }
 
-/// The target of a jump.
-pub(super) fn target(op: Op) -> Option<u32> {
-    match op {
-        Op::Jump(to)
-        | Op::JumpNum { to, .. }
-        | Op::JumpVal { to, .. }
-        | Op::JumpCompareNum { to, .. }
-        | Op::JumpCompareVal { to, .. }
-        | Op::JumpCompareText { to, .. }
-        | Op::JumpCompareConst { to, .. }
-        | Op::JumpCompareField { to, .. }
-        | Op::JumpCompareGlobal { to, .. }
-        | Op::JumpCompareLocal { to, .. }
-        | Op::JumpMatchRecord { to, .. }
-        | Op::JumpIn { to, .. }
-        | Op::JumpRange { to, .. }
-        | Op::JumpNone { to }
-        | Op::JumpCase { to, .. }
-        | Op::ExactCase { to, .. }
-        | Op::FindArray { to, .. }
-        | Op::ForNext { end: to }
-        | Op::NextRecord { end: to } => Some(to),
-        _ => None,
-    }
-}
-
 /// Whether the next instruction is never reached from here.
 fn never_falls_through(op: Op) -> bool {
     matches!(op, Op::Jump(_) | Op::Return)
-}
-
-/// Whether an instruction uses the key register, and the array that it does that with.
-fn element(op: Op) -> Option<Arr> {
-    match op {
-        Op::NumElem(array)
-        | Op::ValElem(array)
-        | Op::StoreElem { array, .. }
-        | Op::StoreNumElem { array, .. }
-        | Op::ArithElem { array, .. }
-        | Op::StepElem { array, .. }
-        | Op::In(array)
-        | Op::JumpIn { array, .. }
-        | Op::DeleteElem(array) => Some(array),
-        _ => None,
-    }
 }
 
 /// Whether a special variable is a number unless a program takes pains.
@@ -161,9 +119,8 @@ impl Plan {
         let (start, end) = match unit {
             Unit::Loop { start, end } => (start, end),
             Unit::Function(f) => {
-                let entry = code.functions[f as usize].entry;
-                let after = code.functions.get(f as usize + 1);
-                (entry, after.map_or(code.ops.len() as u32, |f| f.entry))
+                let range = code.function_range(f);
+                (range.start, range.end)
             }
         };
         let mut plan = Plan {
@@ -282,7 +239,7 @@ impl Plan {
         self.blocks.clear();
         self.blocks.insert(self.start, Held::default());
         let mut leaders: BTreeSet<u32> = (self.start..self.end)
-            .filter_map(|at| target(code.ops[at as usize]))
+            .filter_map(|at| code.ops[at as usize].target())
             .filter(|to| self.contains(*to))
             .collect();
         leaders.insert(self.start);
@@ -326,7 +283,7 @@ impl Plan {
                         waiting.push(to);
                     }
                 };
-                if let Some(to) = target(op).filter(|to| self.contains(*to)) {
+                if let Some(to) = op.target().filter(|to| self.contains(*to)) {
                     reach(to, &mut self.blocks);
                 }
                 at += 1;
@@ -334,7 +291,7 @@ impl Plan {
                     break;
                 }
                 // A jump ends a block, and so does a foreign stretch, which the machine may leave anywhere.
-                if leaders.contains(&at) || class == Class::Foreign || target(op).is_some() {
+                if leaders.contains(&at) || class == Class::Foreign || op.target().is_some() {
                     reach(at, &mut self.blocks);
                     break;
                 }
@@ -366,7 +323,9 @@ impl Plan {
             }
         };
         let op = code.ops[at as usize];
-        if element(op).is_some_and(|array| array.0 & Arr::LOCAL != 0 || array == Arr::TOP)
+        if op
+            .element()
+            .is_some_and(|array| array.0 & Arr::LOCAL != 0 || array == Arr::TOP)
             && !in_loop
         {
             return Effect::Foreign;
@@ -375,7 +334,7 @@ impl Plan {
         let key = |effect: Effect| {
             let next = at + 1;
             let pairs = next < self.end
-                && element(code.ops[next as usize]).is_some()
+                && code.ops[next as usize].element().is_some()
                 && !leaders.contains(&next);
             if pairs { effect } else { Effect::Foreign }
         };
