@@ -133,6 +133,7 @@ impl Backing {
     ) -> io::Result<()> {
         let mut replayed = Replayed::new(self.tail.end);
         let (journal, heap, path) = (&*self.journal, &*self.heap, &self.path);
+        let mut contents = journal::RunBytes::of(journal)?;
         let whole = journal::for_each_frame(
             journal,
             self.journal_len,
@@ -147,7 +148,7 @@ impl Backing {
                     if !wanted(page) {
                         return Ok(());
                     }
-                    journal.read_at(map.slice_mut(run.start, run.end), at)?;
+                    contents.read(map.slice_mut(run.start, run.end), at)?;
                     replayed.note(page, map, spill, heap, path);
                     Ok(())
                 })?;
