@@ -112,8 +112,8 @@ pub(crate) struct Backing {
     /// The note as it stands beside the journal, if this boot can believe it.
     pub(crate) note: Option<Note>,
     pub(crate) poisoned: bool,
-    /// An append failed, and what it left behind the tail might be a whole frame: the next commit overwrites it even if
-    /// it has nothing to say.
+    /// Behind the tail there may be a whole frame that is no commit: an append that failed left it, or its fresh space had
+    /// not arrived when the heap was opened. Fresh space written anew, or cut off, could make it one.
     pub(crate) tail_spoiled: bool,
     /// Of the last frame, for people.
     pub(crate) time_s: u64,
@@ -173,6 +173,7 @@ impl Backing {
             return Ok(()); // a snapshot's growth stays in memory
         }
         self.check_writer("grow")?;
+        self.clear_tail(&mut CommitStats::default())?;
         if self.allocated_end == 0 {
             // What stands behind the committed end is garbage of a run that did not commit: fresh space must be zero.
             let committed = self.tail.end;
@@ -276,6 +277,17 @@ impl Backing {
         Ok(())
     }
 
+    /// Sees to it that what lies behind the tail can never be a frame again (see [`Backing::tail_spoiled`]): before the heap
+    /// file changes behind its committed end, and before a commit that has nothing to say is reported durable.
+    ///
+    /// A frame takes its place, and not zeros: what it testifies must not be lost with it.
+    fn clear_tail(&mut self, stats: &mut CommitStats) -> Result<()> {
+        if self.tail_spoiled {
+            self.testify(stats)?;
+        }
+        Ok(())
+    }
+
     /// Appends a frame that says nothing but that all before it are durable, and flushes it (rule 2).
     fn testify(&mut self, stats: &mut CommitStats) -> Result<()> {
         let contents = Contents {
@@ -312,6 +324,7 @@ impl Backing {
             self.superblock_suspect = false;
         }
         let reserved = self.reserve_journal(contents.stored_bytes());
+        reserved.map_err(|e| self.io("append to the journal", e))?;
         let heap = &mut *self.heap;
         let poisoned = &mut self.poisoned;
         let check = || match spill {
@@ -320,8 +333,7 @@ impl Backing {
                 .inspect_err(|_| *poisoned = true), // rule 4: it is reported once only
             None => Ok(()),
         };
-        let appended = reserved
-            .and_then(|()| journal::append(&mut *self.journal, self.tail, contents, line, check));
+        let appended = journal::append(&mut *self.journal, self.tail, contents, line, check);
         match appended {
             Ok((tail, bytes)) => {
                 stats.journal_bytes += bytes;
@@ -454,6 +466,7 @@ impl Backing {
         self.tail.offset = FRAMES_START;
         self.tail.chain = salt(&self.superblock.uuid, self.superblock.generation);
         self.testified_seq = self.tail.seq;
+        self.tail_spoiled = false; // what lies there is of the generation before
         self.fresh_seqs.clear();
         if self.journal_len > JOURNAL_KEPT_BYTES
             && self.journal.set_len(CHECKPOINT_BYTES.start).is_ok()
@@ -532,7 +545,8 @@ impl Region {
         backing.check_writer("commit")?;
         stats.seq = backing.tail.seq;
         let old_end = backing.tail.end;
-        if self.cards.is_clean() && self.end == old_end && !backing.tail_spoiled {
+        backing.clear_tail(&mut stats)?;
+        if self.cards.is_clean() && self.end == old_end {
             if durability == Durability::Durable && backing.flushed_seq != backing.tail.seq {
                 self.settle(&mut stats, false)?; // lazy commits before this one
             }
@@ -766,7 +780,9 @@ impl Region {
         // The reserve is for a running writer, and what one that was killed had there is of no use. An error costs room, not
         // data.
         if backing.end_is_known && backing.heap.len().is_ok_and(|len| len > backing.tail.end) {
-            let _ = backing.heap.set_len(backing.tail.end);
+            let _ = backing
+                .clear_tail(&mut stats)
+                .map(|()| backing.heap.set_len(backing.tail.end));
         }
         if durability == Durability::Durable {
             self.settle(&mut stats, true)?;

@@ -556,7 +556,7 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         boot,
         nonce: new_nonce(&boot),
         poisoned: false,
-        tail_spoiled: false,
+        tail_spoiled: found.has_rejected,
         superblock_suspect: found.note.is_none(),
         note: found.note,
         now_s,
@@ -738,6 +738,8 @@ struct Found {
     frames: Vec<Frame>,
     applied_seq: u64,
     testified_seq: u64,
+    /// Behind the tail lies a whole frame whose fresh space did not arrive.
+    has_rejected: bool,
     /// If there is one, a process of this boot saw the flush of the superblock succeed.
     note: Option<Note>,
 }
@@ -822,6 +824,7 @@ fn scan(
         }
         whole += 1;
     }
+    let has_rejected = whole < frames.len();
     frames.truncate(whole);
     let tail = frames.last().map_or(applied, Tail::behind);
     Ok(Found {
@@ -829,6 +832,7 @@ fn scan(
         frames,
         applied_seq: applied.seq,
         testified_seq,
+        has_rejected,
         note,
     })
 }
