@@ -96,7 +96,7 @@ impl Inputs {
 }
 
 const SHOW: &str =
-    " END { for (k in n) print k, n[k]; print NR, FNR, NF, $0, FILENAME, RSTART, RLENGTH }";
+    "\nEND { for (k in n) print k, n[k]; print NR, FNR, NF, $0, FILENAME, RSTART, RLENGTH }";
 
 #[test]
 fn what_can_be_shared_is_and_gives_the_same() {
@@ -123,6 +123,10 @@ fn what_can_be_shared_is_and_gives_the_same() {
         "BEGIN { n[\"w3\"] = 100; n[\"before\"] = 0.5 } { n[$1]++ }",
         "{ t = 0; for (i = 2; i <= 3; i++) t += $i / 2; if (t > most) most = t } END { print most, i, t }",
         "{ n[$1]++; next } { c++ } END { print c }",
+        "/w1/",
+        "{ print $1, NR, FNR, FILENAME; c++ } END { print c }",
+        "$2 > 0 { printf \"%d %s\\n\", $2, $1; n[$1]++ } /w2/",
+        "$3 > most { most = $3; at = $0 } $2 > 1400 { print } END { print most, at }",
         "BEGIN { print \"before\"; print \"x\" | \"cat\"; close(\"cat\"); \"echo y\" | getline w } { n[$1]++ }",
     ] {
         for (jobs, operands) in [
@@ -136,6 +140,26 @@ fn what_can_be_shared_is_and_gives_the_same() {
             let may_stay = program.contains("0.5") || program.contains("nan");
             assert!(is_shared || may_stay, "{program}: {told}");
         }
+    }
+}
+
+#[test]
+fn what_is_printed_comes_in_the_order_of_the_input_however_much_it_is() {
+    let inputs = Inputs::new(&mut Rng::new(6));
+    let operands = ["whole"; 30];
+    for (program, jobs) in [
+        (
+            "$2 > 1200 { print FILENAME, FNR, $1; n[$1]++; c += $3 } END { print c }",
+            "2",
+        ),
+        // The last wave is read by one process.
+        (
+            "$2 > 1200 { print NR } NR > 700000 { c += 0.5 } END { print c }",
+            "3",
+        ),
+    ] {
+        let told = inputs.compare(jobs, &[], program, &operands);
+        assert!(told.contains("put together"), "{told}");
     }
 }
 
@@ -166,7 +190,7 @@ fn what_cannot_be_shared_is_read_by_one_process_and_the_reason_is_told() {
     let inputs = Inputs::new(&mut Rng::new(3));
     let whole = &["whole"][..];
     for (options, program, operands, why) in [
-        (&[][..], "{ print $1 }", whole, "prints"),
+        (&[][..], "{ print $1 > \"made\" }", whole, "prints"),
         (&[], "!seen[$1]++ { n[$1]++ }", whole, "`seen` is read here"),
         (&[], "{ n[$1]++ }", &["short"], "too few"),
         (&[], "{ n[$1]++ }", &["whole", "x=1", "whole"], "assignment"),
@@ -325,7 +349,7 @@ fn statement(rng: &mut Rng) -> String {
     let scalar = one_of(rng, &["a", "b", "c", "t"]);
     let array = one_of(rng, &["n", "m", "o"]);
     let (v, w) = (value(rng), value(rng));
-    match rng.below(18) {
+    match rng.below(19) {
         0..3 => format!("{scalar} += {v}"),
         3 => format!("{scalar}++"),
         4..7 => format!("{array}[{v}]++"),
@@ -339,6 +363,7 @@ fn statement(rng: &mut Rng) -> String {
         13 => format!("{scalar} = {v}"),
         14 => format!("{array}[{v}] = {w}"),
         15 => format!("for (i = 1; i <= NF; i++) {array}[$i]++"),
+        17 => format!("print {v}, {w}"),
         16 => format!("if ({v} in {array}) {scalar}++"),
         _ => format!("t = {v}; {scalar} = {scalar} + t"),
     }

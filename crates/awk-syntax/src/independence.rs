@@ -62,6 +62,8 @@ pub struct Plan {
     pub counts_records: bool,
     /// They call `match`, which sets RSTART and RLENGTH.
     pub matches: bool,
+    /// They print, to standard output.
+    pub prints: bool,
 }
 
 impl Plan {

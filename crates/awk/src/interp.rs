@@ -442,6 +442,7 @@ fn wants_one_process(loaded: &Loaded, setup: &Setup) -> Option<&'static str> {
             setup.json.is_some(),
             "--json-lines makes an array of each record",
         ),
+        (!loaded.resolved.libraries.is_empty(), "a library is loaded"),
         (setup.sandbox, "--sandbox allows no other process"),
         (language.wish.exact, "--bignum has numbers without bounds"),
         (

@@ -143,9 +143,7 @@ impl<'p> Flow<'p> {
     pub(super) fn rule(&mut self, rule: &'p Rule, path: &mut Path) {
         path.over = false;
         let body = rule.body.as_deref();
-        if body.is_none() {
-            self.refuse(rule.span, "each record prints".to_string());
-        }
+        self.plan.prints |= body.is_none();
         let body = body.unwrap_or_default();
         match &rule.pattern {
             Pattern::Expr(cond) => {
@@ -176,7 +174,14 @@ impl<'p> Flow<'p> {
         let span = statement.span;
         match &statement.kind {
             StmtKind::Expr(e) => self.effect(e, path),
-            StmtKind::Print { .. } => self.refuse(span, "a record prints".to_string()),
+            StmtKind::Print { args, to: None, .. } => {
+                self.plan.prints = true;
+                self.list(args, path);
+            }
+            StmtKind::Print { .. } => {
+                let what = "a record prints to a file or a command";
+                self.refuse(span, what.to_string());
+            }
             StmtKind::If { arms, otherwise } => self.branches(arms, otherwise.as_deref(), path),
             StmtKind::While { cond, body } => {
                 self.expr(cond, path);

@@ -106,6 +106,7 @@ fn what_is_summed_up_joined_and_looked_for_is_put_together() {
             "n[]:sum",
         ),
         ("NR > 1 { n++ }", "n:sum"),
+        ("/x/ { print; n++ } /y/", "n:sum"),
     ] {
         assert_eq!(outcome(program), expected, "{program}");
     }
@@ -114,10 +115,10 @@ fn what_is_summed_up_joined_and_looked_for_is_put_together() {
 #[test]
 fn what_depends_on_earlier_records_is_refused() {
     for program in [
-        "{ print }",
-        "/x/",
+        "{ print > $1 }",
+        "{ print | \"cat\" }",
         "BEGIN { x = 1 }",
-        "!seen[$0]++ { n++ }",
+        "!seen[$0]++",
         "{ n[$1]++; if (n[$1] > 3) c++ }",
         "{ d += $1 - last; last = $1 }",
         "{ last = $1; n++ } $1 == n { c++ }",

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 use awk_syntax::independence::{Merge, MergeArray, Plan};
@@ -21,7 +22,7 @@ use crate::records::Separator;
 use crate::value::Value;
 pub(super) use stretches::{Operand, reader as reader_of};
 use stretches::{Place, Stretch};
-use worker::{GaveUp, Work};
+use worker::{GaveUp, Shelves, Work};
 
 mod merge;
 mod stretches;
@@ -53,6 +54,8 @@ enum State {
     Reading {
         stretch: Stretch,
         others: VecDeque<Other>,
+        /// What nobody has begun to read.
+        rest: VecDeque<Stretch>,
         last: Place,
         /// Stretches taken over, and those that were read again.
         taken: usize,
@@ -69,7 +72,7 @@ struct Other {
     stretch: Stretch,
     pid: Pid,
     /// Where it leaves what it made.
-    left: File,
+    shelves: Shelves,
 }
 
 impl Parallel {
@@ -131,7 +134,17 @@ impl Vm<'_> {
             return Ok(());
         }
         match self.begin_others() {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => {
+                if let Some(Parallel {
+                    state: State::Reading { .. },
+                    jobs,
+                    ..
+                }) = self.parallel
+                {
+                    self.explain(&format!("up to {jobs} processes"));
+                }
+                Ok(())
+            }
             Ok(Err(why)) => {
                 self.stay_single();
                 self.explain(&format!("one process: {why}"));
@@ -177,7 +190,7 @@ impl Vm<'_> {
         };
         let (plan, jobs) = (Rc::clone(&parallel.plan), parallel.jobs);
         let planned = match operands {
-            Ok(operands) => stretches::plan(&operands, separator, jobs),
+            Ok(operands) => stretches::plan(&operands, separator, jobs, plan.prints),
             Err(why) => Err(why),
         };
         let (all, last) = match planned {
@@ -187,44 +200,72 @@ impl Vm<'_> {
         if let Err(why) = self.can_start_apart(&plan)? {
             return Ok(Err(why));
         }
-        self.streams.flush_outputs();
-        self.note_failures()?;
-        let mut all = VecDeque::from(all);
-        let Some(own) = all.pop_front() else {
-            return Ok(Err("there is nothing to read".into()));
-        };
-        let count = all.len() + 1;
-        let mut others = VecDeque::new();
-        while let Some(stretch) = all.pop_front() {
-            let begun =
-                wire::shelf()
-                    .map_err(|error| error.to_string())
-                    .and_then(|left| match self.store.main.fork() {
-                        Ok(forked) => Ok((left, forked)),
-                        Err(error) => Err(error.to_string()),
-                    });
-            match begun {
-                Ok((left, Forked::Child)) => return self.become_worker(stretch, left).map(Ok),
-                Ok((left, Forked::Parent(pid))) => match Pid::from_raw(pid) {
-                    Some(pid) => others.push_back(Other { stretch, pid, left }),
-                    None => return Ok(Err("the system gave a process no number".into())),
-                },
-                // Fewer processes: what they would have read is read by this one, after the others' stretches.
-                Err(why) => {
-                    end_all(&mut others);
-                    return Ok(Err(format!("no other process can be begun: {why}")));
-                }
-            }
-        }
-        self.explain(&format!("{count} processes"));
         if let Some(parallel) = &mut self.parallel {
             parallel.state = State::Reading {
-                stretch: own,
-                others,
+                stretch: Stretch {
+                    start: last,
+                    end: last,
+                },
+                others: VecDeque::new(),
+                rest: all.into(),
                 last,
                 taken: 0,
                 again: 0,
             };
+        }
+        self.begin_wave()
+    }
+
+    /// Takes the next stretch of what nobody has begun to read, and has others begin with those that follow. The inner error says
+    /// why there are no others: this process reads all that is left then.
+    fn begin_wave(&mut self) -> Result<std::result::Result<(), String>> {
+        self.streams.flush_outputs();
+        self.note_failures()?;
+        let Some(Parallel {
+            state:
+                State::Reading {
+                    stretch,
+                    others,
+                    rest,
+                    ..
+                },
+            jobs,
+            ..
+        }) = &mut self.parallel
+        else {
+            return Ok(Ok(()));
+        };
+        let Some(own) = rest.pop_front() else {
+            return Ok(Ok(()));
+        };
+        *stretch = own;
+        for _ in 1..*jobs {
+            let Some(stretch) = rest.pop_front() else {
+                break;
+            };
+            let begun = Shelves::new()
+                .map_err(|error| error.to_string())
+                .and_then(|shelves| match self.store.main.fork() {
+                    Ok(forked) => Ok((shelves, forked)),
+                    Err(error) => Err(error.to_string()),
+                });
+            match begun {
+                Ok((shelves, Forked::Child)) => {
+                    return self.become_worker(own.start, stretch, shelves).map(Ok);
+                }
+                Ok((shelves, Forked::Parent(pid))) => match Pid::from_raw(pid) {
+                    Some(pid) => others.push_back(Other {
+                        stretch,
+                        pid,
+                        shelves,
+                    }),
+                    None => return Ok(Err("the system gave a process no number".into())),
+                },
+                Err(why) => {
+                    end_all(others);
+                    return Ok(Err(format!("no other process can be begun: {why}")));
+                }
+            }
         }
         Ok(Ok(()))
     }
@@ -283,8 +324,7 @@ impl Vm<'_> {
             State::Waiting | State::Single => return Ok(false),
         };
         let Some(other) = other else {
-            self.end_parallel();
-            return self.open_at(last, None);
+            return self.go_on(last);
         };
         let stretch = other.stretch;
         let taken = self.take_over(other)?;
@@ -310,6 +350,38 @@ impl Vm<'_> {
             return self.next_stretch();
         }
         self.open_at(stretch.start, Some(stretch.end))
+    }
+
+    /// All that was begun is read: begins anew with what follows, or reads what is left.
+    fn go_on(&mut self, last: Place) -> Result<bool> {
+        let next = match &self.parallel {
+            Some(Parallel {
+                state: State::Reading { rest, .. },
+                inexact,
+                ..
+            }) => match rest.front() {
+                Some(next) if inexact.is_some() => {
+                    let start = next.start;
+                    self.end_parallel();
+                    return self.open_at(start, None);
+                }
+                next => next.copied(),
+            },
+            _ => None,
+        };
+        let Some(next) = next else {
+            self.end_parallel();
+            return self.open_at(last, None);
+        };
+        if let Err(why) = self.begin_wave()? {
+            self.explain(&format!("one process from here on: {why}"));
+            self.end_parallel();
+            return self.open_at(next.start, None);
+        }
+        if matches!(&self.parallel, Some(p) if matches!(p.state, State::Working(_))) {
+            return Ok(true); // it has opened what it is to read
+        }
+        self.open_at(next.start, Some(next.end))
     }
 
     fn end_parallel(&mut self) {
@@ -352,10 +424,30 @@ impl Vm<'_> {
         if parallel.inexact.is_some() {
             return Ok(false);
         }
-        let Ok(left) = wire::take(&other.left) else {
+        let Ok(left) = wire::take(&other.shelves.left) else {
             return Ok(false);
         };
-        self.put_together(&left, &other.stretch)
+        if !self.put_together(&left, &other.stretch)? {
+            return Ok(false);
+        }
+        self.print_on(other.shelves.printed)?;
+        Ok(true)
+    }
+
+    /// Prints what another process has printed.
+    fn print_on(&mut self, mut printed: File) -> Result<()> {
+        let mut block = vec![0; 64 << 10];
+        let failed = |error: std::io::Error| {
+            Fatal::new(format!("cannot read what another process printed: {error}"))
+        };
+        printed.seek(SeekFrom::Start(0)).map_err(failed)?;
+        loop {
+            let len = printed.read(&mut block).map_err(failed)?;
+            if len == 0 {
+                return Ok(());
+            }
+            self.print_bytes(&block[..len])?;
+        }
     }
 
     /// What is about to be added is looked at.

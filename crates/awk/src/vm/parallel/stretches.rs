@@ -11,6 +11,8 @@ use crate::records::RecordReader;
 
 /// A stretch smaller than this is not worth a process: beginning one and taking over what it made costs about as much.
 const BYTES_MIN: u64 = 256 << 10;
+/// Where records print, what other processes print waits in memory until its turn: so much input at once is enough.
+const PRINTING_BYTES_MAX: u64 = 8 << 20;
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// A place between two records.
@@ -44,7 +46,7 @@ impl Operand {
     }
 }
 
-/// Up to `jobs` stretches, and where the last record of all begins, which belongs to none.
+/// `jobs` stretches, or more where records print, and where the last record of all begins, which belongs to none.
 ///
 /// # Errors
 /// Why one process does better.
@@ -52,6 +54,7 @@ pub(super) fn plan(
     operands: &[Operand],
     separator: u8,
     jobs: usize,
+    prints: bool,
 ) -> Result<(Vec<Stretch>, Place), String> {
     let Some(with_last) = operands.iter().rfind(|operand| operand.bytes > 0) else {
         return Err("the input is empty".into());
@@ -64,6 +67,10 @@ pub(super) fn plan(
     if count < 2 {
         return Err(format!("{total} bytes of input are too few to share"));
     }
+    let count = match prints {
+        true => count.max(total.div_ceil(PRINTING_BYTES_MAX)),
+        false => count,
+    };
     let failed = |error: io::Error| format!("the input cannot be read ahead: {error}");
     let last = Place {
         operand: with_last.number,
@@ -165,12 +172,12 @@ pub(in crate::vm) fn reader(
     }))
 }
 
-/// Records in the first `bytes` bytes of a file: as many as separators, and one more if the last has none.
-pub(super) fn count_records(file: &File, separator: u8, bytes: u64) -> io::Result<u64> {
+/// Records from one place in a file, where one begins, to another: as many as separators, and one more if the last has none.
+pub(super) fn count_records(file: &File, separator: u8, from: u64, to: u64) -> io::Result<u64> {
     let mut block = vec![0; 4 * BLOCK_BYTES];
-    let (mut at, mut count, mut last) = (0, 0, separator);
-    while at < bytes {
-        let len = (bytes - at).min(block.len() as u64) as usize;
+    let (mut at, mut count, mut last) = (from, 0, separator);
+    while at < to {
+        let len = (to - at).min(block.len() as u64) as usize;
         let block = &mut block[..len];
         file.read_exact_at(block, at)?;
         count += memchr::memchr_iter(separator, block).count() as u64;
@@ -210,24 +217,24 @@ mod tests {
         let line = [b"x".repeat(99), b"\n".to_vec()].concat(); // 100 bytes
         let text = line.repeat(30_000);
         let (_folder, operands) = operands(&[&text, b"", &text]);
-        let (stretches, last) = plan(&operands, b'\n', 3).unwrap();
+        let (stretches, last) = plan(&operands, b'\n', 3, false).unwrap();
         assert_eq!(last, place(3, 2_999_900));
         assert_eq!(stretches.len(), 3);
         assert_eq!(stretches[0].start, place(1, 0));
         assert_eq!(stretches[0].end, place(1, 2_000_000));
         assert_eq!(stretches[1].end, place(3, 1_000_000));
         assert_eq!(stretches[2].end, last);
-        let halves = plan(&operands, b'\n', 2).unwrap().0;
+        let halves = plan(&operands, b'\n', 2, false).unwrap().0;
         assert_eq!(halves[0].end, place(3, 0));
-        assert!(plan(&operands, b'\n', 1).is_err());
-        assert!(plan(&operands[1..2], b'\n', 4).is_err());
+        assert!(plan(&operands, b'\n', 1, false).is_err());
+        assert!(plan(&operands[1..2], b'\n', 4, false).is_err());
     }
 
     #[test]
     fn a_long_line_takes_several_shares() {
         let text = [b"y".repeat(5 << 20), b"\nz\nlast".to_vec()].concat();
         let (_folder, operands) = operands(&[&text]);
-        let (stretches, last) = plan(&operands, b'\n', 4).unwrap();
+        let (stretches, last) = plan(&operands, b'\n', 4, true).unwrap();
         assert_eq!(last, place(1, (5 << 20) + 3));
         assert_eq!(stretches.len(), 2);
         assert_eq!(stretches[0].end, place(1, (5 << 20) + 1));
@@ -237,7 +244,7 @@ mod tests {
     fn records_are_counted_with_one_that_nothing_ends() {
         let counted = |text: &[u8]| {
             let (_folder, operands) = operands(&[text]);
-            count_records(&operands[0].open().unwrap(), b'\n', text.len() as u64)
+            count_records(&operands[0].open().unwrap(), b'\n', 0, text.len() as u64)
         };
         assert_eq!(counted(b"").unwrap(), 0);
         assert_eq!(counted(b"a\nb\n").unwrap(), 2);

@@ -1,17 +1,18 @@
 //! One of the other processes: it begins with what BEGIN left, but for what it is to make itself, reads its stretch, and leaves
-//! what became of the variables.
+//! what became of the variables and what it printed.
 //!
-//! Invariant: it writes nothing but that. It has no output, no heap file and no messages of its own: where one would be due it
+//! Invariant: it writes nothing but that. It has no heap file and no messages of its own: where one would be due it
 //! ends, and the first process reads the stretch.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::rc::Rc;
 
 use awk_syntax::independence::{Merge, MergeArray};
 use awk_syntax::names::Special;
+use rustix::process::Signal;
 
-use super::stretches::{self, Stretch};
+use super::stretches::{self, Place, Stretch};
 use super::{State, Vm, wire};
 use crate::code::Arr;
 use crate::error::{Fatal, Step as Result};
@@ -67,6 +68,47 @@ pub(super) struct Work {
     lens: Vec<u64>,
 }
 
+/// Where it leaves things.
+pub(super) struct Shelves {
+    /// What became of the variables.
+    pub(super) left: File,
+    /// What it prints.
+    pub(super) printed: File,
+}
+
+impl Shelves {
+    pub(super) fn new() -> io::Result<Shelves> {
+        Ok(Shelves {
+            left: wire::shelf()?,
+            printed: wire::shelf()?,
+        })
+    }
+}
+
+/// What is printed waits in memory for its turn: this much and no more.
+const PRINTED_BYTES_MAX: u64 = 256 << 20;
+
+/// A file with room for so many bytes.
+struct Room {
+    file: File,
+    bytes: u64,
+}
+
+impl Write for Room {
+    fn write(&mut self, block: &[u8]) -> io::Result<usize> {
+        self.bytes = self
+            .bytes
+            .checked_sub(block.len() as u64)
+            .ok_or(io::ErrorKind::StorageFull)?;
+        self.file.write_all(block)?;
+        Ok(block.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Ends the process at once: what it has of the first one's open files and commands is not its own to close.
 #[allow(clippy::exit)] // it never was the caller's process: nothing behind the call that began it may run
 pub(super) fn leave(status: i32) -> ! {
@@ -83,7 +125,12 @@ const NOTHING_YET: &[u8] = b"\0no record of this stretch has made it\0";
 
 impl Vm<'_> {
     /// The process becomes one that reads `stretch`.
-    pub(super) fn become_worker(&mut self, stretch: Stretch, left: File) -> Result<()> {
+    pub(super) fn become_worker(
+        &mut self,
+        here: Place,
+        stretch: Stretch,
+        shelves: Shelves,
+    ) -> Result<()> {
         let Some(parallel) = &mut self.parallel else {
             return Ok(());
         };
@@ -92,11 +139,17 @@ impl Vm<'_> {
         parallel.state = State::Working(Work {
             stretch,
             gave_up: GaveUp::Trouble,
-            left,
+            left: shelves.left,
             nr: 0.0,
             lens: Vec::new(),
         });
         self.input.warn = Box::new(|_| leave(GaveUp::Trouble.status()));
+        // Nobody would take over what it makes.
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+        self.streams.print_to(Box::new(Room {
+            file: shelves.printed,
+            bytes: PRINTED_BYTES_MAX,
+        }));
         for (n, merge) in &plan.scalars {
             let value = &mut self.globals[*n as usize];
             match merge {
@@ -122,9 +175,10 @@ impl Vm<'_> {
                 self.settings.set(s, Value::Num(f64::NAN))?;
             }
         }
-        self.settings.fnr = 0.0;
         if plan.counts_records {
-            self.count_before(stretch)?;
+            self.count_up_to(here, stretch.start)?;
+        } else {
+            self.settings.fnr = 0.0;
         }
         let before = self.settings.nr;
         if let Some(State::Working(work)) = self.parallel.as_mut().map(|p| &mut p.state) {
@@ -135,29 +189,31 @@ impl Vm<'_> {
         Ok(())
     }
 
-    /// NR and FNR as they are where a stretch begins.
-    fn count_before(&mut self, stretch: Stretch) -> Result<()> {
+    /// NR and FNR as they are where a stretch begins, from what they are where the first process has got to.
+    fn count_up_to(&mut self, here: Place, start: Place) -> Result<()> {
         let Separator::Byte(separator) = *self.settings.separator else {
             return Err(Fatal::quit());
         };
         let files = self.files_to_read()?.map_err(Fatal::new)?;
         for operand in files {
-            if operand.number > stretch.start.operand {
+            if operand.number < here.operand {
+                continue;
+            }
+            if operand.number > start.operand {
                 break;
             }
-            let is_inside = operand.number == stretch.start.operand;
-            let bytes = if is_inside {
-                stretch.start.offset
-            } else {
-                operand.bytes
-            };
+            let is_here = operand.number == here.operand;
+            let from = if is_here { here.offset } else { 0 };
+            let is_last = operand.number == start.operand;
+            let to = if is_last { start.offset } else { operand.bytes };
             let count = operand
                 .open()
-                .and_then(|file| stretches::count_records(&file, separator, bytes))
+                .and_then(|file| stretches::count_records(&file, separator, from, to))
                 .map_err(|error| self.read_error(&error))?;
             self.settings.nr += count as f64;
-            if is_inside {
-                self.settings.fnr = count as f64;
+            if is_last {
+                let before = if from > 0 { self.settings.fnr } else { 0.0 };
+                self.settings.fnr = before + count as f64;
             }
         }
         Ok(())
@@ -230,9 +286,10 @@ impl Vm<'_> {
                 return Ok(false);
             }
         }
+        self.streams.flush_outputs();
         let Some(State::Working(work)) = self.parallel.as_mut().map(|p| &mut p.state) else {
             return Ok(false);
         };
-        Ok(work.left.write_all(&out).is_ok())
+        Ok(!self.streams.has_failures() && work.left.write_all(&out).is_ok())
     }
 }
