@@ -16,7 +16,7 @@ use crate::scan;
 use crate::text::{self, Charset};
 
 /// First size of the buffer and the least room for a read, in bytes; larger made no difference on files (2026-11).
-const READ_BYTES: usize = 64 << 10;
+pub const READ_BYTES: usize = 64 << 10;
 
 /// Bytes kept before the current record so that a regular expression can look behind its start: one character.
 const BEHIND_BYTES: usize = 4;
@@ -161,9 +161,14 @@ pub struct RecordReader {
 impl RecordReader {
     /// A reader of `src`, from which nothing is read yet.
     pub fn new(src: Box<dyn Read>) -> Self {
+        RecordReader::with_buffer(src, Vec::new())
+    }
+
+    /// The same with a buffer of another reader, whose bytes do not matter: see [`RecordReader::release`].
+    pub fn with_buffer(src: Box<dyn Read>, buf: Vec<u8>) -> Self {
         RecordReader {
             src,
-            buf: Vec::new(),
+            buf,
             start: 0,
             end: 0,
             record: 0..0,
@@ -191,6 +196,14 @@ impl RecordReader {
                 self.next_other(sep)
             }
         }
+    }
+
+    /// Reads once, before a record is asked for.
+    ///
+    /// # Errors
+    /// Those of the source's `read`; the next record is asked for as if this had not been tried.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.fill().map(drop)
     }
 
     /// From now on records are lines, whatever separator is asked for.
@@ -340,15 +353,16 @@ impl RecordReader {
         self.eof = true;
     }
 
-    /// Gives the source and the buffer back, when the stream has ended: there is no more.
-    pub fn release(&mut self) {
+    /// Gives the source up and the buffer back, when the stream has ended or is not read on: there is no more.
+    pub fn release(&mut self) -> Vec<u8> {
         self.src = Box::new(io::empty());
         self.ahead.forget();
-        self.buf = Vec::new();
+        let buf = std::mem::take(&mut self.buf);
         (self.start, self.end) = (0, 0);
         self.record = 0..0;
         self.terminator = 0..0;
         self.eof = true;
+        buf
     }
 
     #[inline]

@@ -17,8 +17,8 @@ impl Chunk {
     pub fn of(text: &[u8]) -> (Chunk, u32) {
         match text.first_chunk::<STEP>() {
             Some(bytes) => {
-                let [low, high] = [&bytes[..8], &bytes[8..]].map(word);
-                (Chunk([low, high]), ALL)
+                let words = [word(bytes), word(&bytes[8..])];
+                (Chunk(words), ALL)
             }
             None => (Chunk::short(text), (1 << text.len()) - 1),
         }
