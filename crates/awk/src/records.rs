@@ -98,8 +98,11 @@ struct Ahead {
     from: usize,
 }
 
-/// Ends that are kept: a chunk's more than what is looked at ahead.
-const AHEAD: usize = 64;
+/// Ends that are kept: a block's more than what is looked at ahead.
+const AHEAD: usize = 2 * scan::BLOCK;
+
+/// If so many bytes have an end of a line, no more are looked at: they will be needed again, and should still be near.
+const NEAR_BYTES: usize = 4 << 10;
 
 impl Ahead {
     fn new() -> Ahead {
@@ -124,16 +127,33 @@ impl Ahead {
         }
         self.ends.copy_within(self.at..self.len, 0);
         (self.at, self.len) = (0, self.len - self.at);
+        let near = self.from + NEAR_BYTES;
+        while self.len + scan::BLOCK <= AHEAD && (self.from < near || self.len == 0) {
+            let Some(block) = buf[self.from..].first_chunk() else {
+                break;
+            };
+            let bits = scan::places_in_block(block, byte);
+            self.keep(bits);
+            self.from += scan::BLOCK;
+        }
+        if buf.len() - self.from >= scan::BLOCK {
+            return;
+        }
         while self.len + scan::STEP <= AHEAD && self.from < buf.len() {
             let text = &buf[self.from..];
             let (chunk, valid) = scan::Chunk::of(text);
-            let mut bits = chunk.places(byte) & valid;
-            while bits != 0 {
-                self.ends[self.len] = self.from + bits.trailing_zeros() as usize;
-                self.len += 1;
-                bits &= bits - 1;
-            }
+            self.keep(u64::from(chunk.places(byte) & valid));
             self.from += text.len().min(scan::STEP);
+        }
+    }
+
+    /// Ends behind `from`, a bit for each.
+    #[inline(always)]
+    fn keep(&mut self, mut bits: u64) {
+        while bits != 0 {
+            self.ends[self.len] = self.from + bits.trailing_zeros() as usize;
+            self.len += 1;
+            bits &= bits - 1;
         }
     }
 }

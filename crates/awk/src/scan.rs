@@ -59,6 +59,19 @@ impl Chunk {
     }
 }
 
+/// Bytes of a block.
+pub const BLOCK: usize = 4 * STEP;
+
+/// Bit i of the result: `byte` stands at i. For text in which it is rare: most blocks have none.
+#[inline(always)]
+pub fn places_in_block(block: &[u8; BLOCK], byte: u8) -> u64 {
+    let part = |at: usize| {
+        let words = [word(&block[at..]), word(&block[at + 8..])];
+        u64::from(equal(words, byte)) << at
+    };
+    part(0) | part(STEP) | part(2 * STEP) | part(3 * STEP)
+}
+
 #[inline(always)]
 fn word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b))
@@ -165,6 +178,12 @@ mod tests {
             for byte in [b' ', b'\t', 0, 0xff, 0x80, b'z'] {
                 let wanted: Vec<usize> = (0..len).filter(|at| text[*at] == byte).collect();
                 assert_eq!(Places::new(&text, byte).collect::<Vec<_>>(), wanted);
+            }
+            if let Some(block) = text.first_chunk() {
+                let wanted = block
+                    .iter()
+                    .rfold(0, |bits, b| bits << 1 | u64::from(*b == b'\t'));
+                assert_eq!(places_in_block(block, b'\t'), wanted);
             }
             let (chunk, valid) = Chunk::of(&text);
             let wanted = text.iter().take(STEP).enumerate().fold(0, |bits, (at, b)| {

@@ -171,6 +171,12 @@ impl Streams {
         Ok(&mut self.input_files.get(name).expect("just opened").reader)
     }
 
+    /// The file that `getline` read last, if it has that name.
+    #[inline]
+    pub fn recent_file(&mut self, name: &[u8]) -> Option<&mut RecordReader> {
+        self.input_files.recent(name).map(|input| &mut input.reader)
+    }
+
     /// Keeps a reader as the open file of that name.
     pub fn add_input(&mut self, name: &[u8], reader: RecordReader) -> &mut RecordReader {
         self.keep_input(name, reader, None)

@@ -9,7 +9,7 @@ use super::operands::folder_reader;
 use crate::code::From;
 use crate::error::{Fatal, Step as Result};
 use crate::record::Record;
-use crate::records::RecordReader;
+use crate::records::{RecordReader, Separator};
 use crate::streams::{Manner, StreamError, Streams, is_stdin, may_retry, wants_limit};
 use crate::value::Value;
 use crate::vm::{Phase, Vm};
@@ -48,6 +48,13 @@ impl Vm<'_> {
             From::Main => self.getline_main(into)?,
             From::File | From::Command | From::Coprocess => {
                 let mark = self.pop_mark();
+                if let (From::File, Into::Global(n)) = (from, into)
+                    && let Some(status) = self.getline_again(mark, n)
+                {
+                    self.text.truncate(mark);
+                    self.nums.push(status);
+                    return Ok(());
+                }
                 let mut name = std::mem::take(&mut self.scratch);
                 name.clear();
                 name.extend_from_slice(&self.text[mark..]);
@@ -108,6 +115,24 @@ impl Vm<'_> {
             reader.give_up();
         }
         Ok(value)
+    }
+
+    /// The next line of the file that was read last, if that is the one the text from `mark` on names and has it ready: nothing else is
+    /// asked of most lines.
+    #[inline]
+    fn getline_again(&mut self, mark: usize, n: u32) -> Option<f64> {
+        let byte = match *self.settings.separator {
+            Separator::Byte(byte) if !self.code.uses(Special::RT) => byte,
+            _ => return None,
+        };
+        let place = &mut self.globals[n as usize];
+        if matches!(place, Value::Uninit) || self.streams.has_failures() {
+            return None;
+        }
+        let reader = self.streams.recent_file(&self.text[mark..])?;
+        let range = reader.ready_line(byte)?;
+        place.set_input(&reader.buffer()[range]);
+        Some(1.0)
     }
 
     fn getline_other(&mut self, from: From, name: &[u8], into: Into) -> Result<f64> {
