@@ -304,6 +304,8 @@ pub enum Op {
 
     // -- store: value or number from its stack
     StoreGlobal { n: u32, keep: bool }, StoreNumGlobal { n: u32, keep: bool },
+    /// a field becomes a global, in the memory of the string that it was
+    FieldToGlobal { field: u32, n: u32 },
     StoreLocal { n: u32, keep: bool }, StoreNumLocal { n: u32, keep: bool },
     StoreSpecial { s: Special, keep: bool },
     /// field number on top of the number stack
@@ -407,6 +409,8 @@ pub enum Op {
     Getline { from: From, into_value: bool },
     /// the same into a global variable
     GetlineGlobal { from: From, n: u32 },
+    /// the same at once, and a jump, if the global `name` still names the file that was read last and a line lies ready
+    GetlineAgain { name: u32, n: u32, to: u32 },
 
     // -- output
     PrintRecord, Write(To),
@@ -445,6 +449,7 @@ impl Op {
             | Op::JumpCase { to, .. }
             | Op::ExactCase { to, .. }
             | Op::FindArray { to, .. }
+            | Op::GetlineAgain { to, .. }
             | Op::ForNext { end: to }
             | Op::NextRecord { end: to } => Some(to),
             _ => None,

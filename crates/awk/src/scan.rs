@@ -59,6 +59,29 @@ impl Chunk {
     }
 }
 
+/// Whether a text has ASCII alone: as the standard library's, in half the instructions for lines of text.
+#[inline]
+pub fn is_ascii(text: &[u8]) -> bool {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let mut rest = text;
+    while let Some((block, more)) = rest.split_first_chunk::<BLOCK>() {
+        let low = word(block) | word(&block[8..]) | word(&block[16..]) | word(&block[24..]);
+        let high =
+            word(&block[32..]) | word(&block[40..]) | word(&block[48..]) | word(&block[56..]);
+        if (low | high) & HIGH != 0 {
+            return false;
+        }
+        rest = more;
+    }
+    let mut all = 0;
+    while let Some((chunk, more)) = rest.split_first_chunk::<STEP>() {
+        all |= word(chunk) | word(&chunk[8..]);
+        rest = more;
+    }
+    let (Chunk([low, high]), _) = Chunk::of(rest);
+    (all | low | high) & HIGH == 0
+}
+
 /// Bytes of a block.
 pub const BLOCK: usize = 4 * STEP;
 
@@ -178,6 +201,14 @@ mod tests {
             for byte in [b' ', b'\t', 0, 0xff, 0x80, b'z'] {
                 let wanted: Vec<usize> = (0..len).filter(|at| text[*at] == byte).collect();
                 assert_eq!(Places::new(&text, byte).collect::<Vec<_>>(), wanted);
+            }
+            assert_eq!(is_ascii(&text), text.is_ascii());
+            let plain: Vec<u8> = text.iter().map(|b| b & 0x7f).collect();
+            assert!(is_ascii(&plain));
+            for at in 0..len {
+                let mut other = plain.clone();
+                other[at] |= 0x80;
+                assert!(!is_ascii(&other), "{at} of {len}");
             }
             if let Some(block) = text.first_chunk() {
                 let wanted = block

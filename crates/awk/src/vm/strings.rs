@@ -221,7 +221,7 @@ impl Vm<'_> {
             self.clear(array)?;
         }
         let charset = self.settings.charset;
-        let is_bytes = charset == Charset::Bytes || subject.is_ascii();
+        let is_bytes = charset == Charset::Bytes || crate::scan::is_ascii(subject);
         let chars = |text: &[u8]| match is_bytes {
             true => text.len(),
             false => text::char_count(charset, text),

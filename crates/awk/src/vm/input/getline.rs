@@ -48,13 +48,6 @@ impl Vm<'_> {
             From::Main => self.getline_main(into)?,
             From::File | From::Command | From::Coprocess => {
                 let mark = self.pop_mark();
-                if let (From::File, Into::Global(n)) = (from, into)
-                    && let Some(status) = self.getline_again(mark, n)
-                {
-                    self.text.truncate(mark);
-                    self.nums.push(status);
-                    return Ok(());
-                }
                 let mut name = std::mem::take(&mut self.scratch);
                 name.clear();
                 name.extend_from_slice(&self.text[mark..]);
@@ -117,22 +110,27 @@ impl Vm<'_> {
         Ok(value)
     }
 
-    /// The next line of the file that was read last, if that is the one the text from `mark` on names and has it ready: nothing else is
-    /// asked of most lines.
+    /// See [`crate::code::Op::GetlineAgain`]: nothing else is asked of most lines.
     #[inline]
-    fn getline_again(&mut self, mark: usize, n: u32) -> Option<f64> {
+    pub(in crate::vm) fn getline_again(&mut self, name: u32, n: u32) -> bool {
         let byte = match *self.settings.separator {
             Separator::Byte(byte) if !self.code.uses(Special::RT) => byte,
-            _ => return None,
+            _ => return false,
         };
+        let has_failures = self.streams.has_failures();
+        let file = self.globals[name as usize].as_bytes();
+        let reader = file.and_then(|file| self.streams.recent_file(file));
         let place = &mut self.globals[n as usize];
-        if matches!(place, Value::Uninit) || self.streams.has_failures() {
-            return None;
+        if let Some(reader) = reader
+            && !matches!(place, Value::Uninit)
+            && !has_failures
+            && let Some(range) = reader.ready_line(byte)
+        {
+            place.set_input(&reader.buffer()[range]);
+            self.nums.push(1.0);
+            return true;
         }
-        let reader = self.streams.recent_file(&self.text[mark..])?;
-        let range = reader.ready_line(byte)?;
-        place.set_input(&reader.buffer()[range]);
-        Some(1.0)
+        false
     }
 
     fn getline_other(&mut self, from: From, name: &[u8], into: Into) -> Result<f64> {
