@@ -559,7 +559,7 @@ pub struct Code {
     /// Global arrays that the rules for records look into, with a field as the key.
     pub looked_up: Vec<(Arr, u32)>,
     /// What every record contains that some rule for records acts on.
-    pub required: Option<Finder<'static>>,
+    pub required: Vec<Finder<'static>>,
     /// Whether there is any rule that needs input read.
     pub reads_input: bool,
     /// First instruction of the BEGINFILE rules, and of the ENDFILE rules, if there are any.

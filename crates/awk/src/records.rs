@@ -119,6 +119,12 @@ impl Ahead {
         (self.at, self.len) = (0, 0);
     }
 
+    /// The next line ends there; what is behind it has not been searched.
+    fn only(&mut self, byte: u8, end: usize) {
+        (self.ends[0], self.at, self.len) = (end, 0, 1);
+        (self.byte, self.from) = (byte, end + 1);
+    }
+
     /// Finds more ends in `buf`, of which nothing before `start` counts.
     #[inline(never)]
     fn find(&mut self, buf: &[u8], start: usize, byte: u8) {
@@ -305,7 +311,8 @@ impl RecordReader {
         }
         let ahead = &self.buf[self.start..self.end];
         let before = |at: usize| memchr::memrchr(byte, &ahead[..at]).map_or(0, |end| end + 1);
-        let to = match finder.find(ahead) {
+        let hit = finder.find(ahead);
+        let to = match hit {
             Some(hit) => before(hit),
             None => memchr::memrchr(byte, ahead).map_or(0, before),
         };
@@ -313,8 +320,14 @@ impl RecordReader {
             return 0;
         }
         let passed = memchr::memchr_iter(byte, &ahead[..to]).count() as u64;
+        let end = hit.and_then(|hit| Some(hit + memchr::memchr(byte, &ahead[hit..])?));
+        let end = end.map(|end| self.start + end);
         self.start += to;
         self.ahead.forget();
+        if let Some(end) = end {
+            // Ends of more lines would not be asked for.
+            self.ahead.only(byte, end);
+        }
         self.at_origin = false;
         passed
     }
