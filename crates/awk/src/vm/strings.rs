@@ -435,11 +435,25 @@ impl Vm<'_> {
         }
         self.marks.push(self.text.len());
         let first = self.vals.len() - args as usize;
-        let args: Vec<Arg<'_>> = self.vals[first..].iter().map(argument).collect();
+        let values = &self.vals[first..];
+        let mut few = [Arg::Num(0.0); 8];
+        let many: Vec<Arg<'_>>;
+        let args = match few.get_mut(..values.len()) {
+            Some(few) => {
+                for (arg, value) in few.iter_mut().zip(values) {
+                    *arg = argument(value);
+                }
+                &*few
+            }
+            None => {
+                many = values.iter().map(argument).collect();
+                &many
+            }
+        };
         let result = format.write(
             self.settings.charset,
             &self.settings.convfmt,
-            &args,
+            args,
             &mut self.text,
         );
         self.vals.truncate(first);
