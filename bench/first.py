@@ -8,6 +8,7 @@ hashes, and so fits later compilations too; it is worth writing anew when a star
 """
 
 import bisect
+import collections
 import pathlib
 import re
 import subprocess
@@ -52,6 +53,8 @@ def pattern(name):
     """A name as a linker's pattern: without hashes, and without signs that mean something to the linker."""
     if found := re.match(r"(_ZN.*17h)[0-9a-f]{16}E", name):
         return re.sub(r"[^\w.]", "?", found[1]) + "*"
+    if name == "main":
+        return name
     if name.startswith("_R"):
         return re.sub(r"Cs[0-9A-Za-z]+_", "Cs*_", name)
     return None
@@ -73,14 +76,17 @@ def main():
     if not programs:
         sys.exit(__doc__)
     files = members()
-    lines = set()
+    lines = {}
     for program in programs:
-        for name in called(program, functions(program)):
+        known = functions(program)
+        fitting = collections.Counter(pattern(name) for _, _, name in known)
+        for name in called(program, known):
             if found := pattern(name):
-                lines.add(found)
+                lines[found] = max(lines.get(found, 0), fitting[found])
             elif name in files:
-                lines.add(f"libc.a:{files[name]}")
-    LIST.write_text("\n".join(sorted(lines)) + "\n")
+                lines[f"libc.a:{files[name]}"] = 0
+    # What fits many functions, instances of generic ones, comes last: of those only some are called.
+    LIST.write_text("\n".join(sorted(lines, key=lambda line: (lines[line], line))) + "\n")
 
 
 main()
