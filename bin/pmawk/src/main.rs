@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use awk::locale::{Dates, Numbers};
+use awk::locale::{DatesOf, Numbers};
 use awk::regex::Syntax;
 use awk::settings::Notation;
 use awk::text::Charset;
@@ -286,7 +286,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     } else {
         numbers
     };
-    language.dates = Dates::of_locale(&locale("LC_TIME")).into();
+    language.dates = DatesOf::locale(locale("LC_TIME")).into();
     // A debugger may be asked for what the program does not mention.
     language.wish.all_variables = args.dump_variables.is_some() || args.debug.is_some();
     language.wish.notation = args.output != Notation::Plain;

@@ -304,6 +304,8 @@ pub enum Op {
 
     // -- store: value or number from its stack
     StoreGlobal { n: u32, keep: bool }, StoreNumGlobal { n: u32, keep: bool },
+    /// a field becomes a global, in the memory of the string that it was
+    FieldToGlobal { field: u32, n: u32 },
     StoreLocal { n: u32, keep: bool }, StoreNumLocal { n: u32, keep: bool },
     StoreSpecial { s: Special, keep: bool },
     /// field number on top of the number stack
@@ -407,6 +409,8 @@ pub enum Op {
     Getline { from: From, into_value: bool },
     /// the same into a global variable
     GetlineGlobal { from: From, n: u32 },
+    /// the same at once, and a jump, if the global `name` still names the file that was read last and a line lies ready
+    GetlineAgain { name: u32, n: u32, to: u32 },
 
     // -- output
     PrintRecord, Write(To),
@@ -451,6 +455,7 @@ impl Op {
             | Op::JumpCase { to, .. }
             | Op::ExactCase { to, .. }
             | Op::FindArray { to, .. }
+            | Op::GetlineAgain { to, .. }
             | Op::ForNext { end: to }
             | Op::NextRecord { end: to } => Some(to),
             _ => None,
@@ -560,7 +565,7 @@ pub struct Code {
     /// Global arrays that the rules for records look into, with a field as the key.
     pub looked_up: Vec<(Arr, u32)>,
     /// What every record contains that some rule for records acts on.
-    pub required: Option<Finder<'static>>,
+    pub required: Vec<Finder<'static>>,
     /// Whether there is any rule that needs input read.
     pub reads_input: bool,
     /// First instruction of the BEGINFILE rules, and of the ENDFILE rules, if there are any.

@@ -274,8 +274,17 @@ impl<'a> Compiler<'a> {
         found
     }
 
-    /// What every record contains that the one rule for records acts on.
-    fn required(&self) -> Option<Finder<'static>> {
+    /// What every record contains that the one rule for records acts on: some texts, all of them.
+    fn required(&self) -> Vec<Finder<'static>> {
+        const REQUIRED_MAX: usize = 4;
+        let literals = self.required_literals().unwrap_or_default();
+        let first = literals.iter().take(REQUIRED_MAX);
+        first
+            .map(|literal| Finder::new(literal).into_owned())
+            .collect()
+    }
+
+    fn required_literals(&self) -> Option<Vec<Vec<u8>>> {
         let is_for_records = |rule: &&Rule| {
             !matches!(
                 rule.pattern,
@@ -290,7 +299,7 @@ impl<'a> Compiler<'a> {
             return None;
         };
         let regex = Regex::compile(facts::matched_by(pattern)?, self.options).ok()?;
-        Some(Finder::new(&regex.required()?).into_owned())
+        Some(regex.required())
     }
 
     /// The rules with a pattern as code that the machine calls; its first instruction.

@@ -16,7 +16,7 @@ use crate::code::Code;
 use crate::compile::{Wish, compile};
 use crate::debugger::Debugger;
 use crate::error::{Error, Fatal, Reason};
-use crate::locale::Dates;
+use crate::locale::DatesOf;
 use crate::num::InputForms;
 use crate::records::Separator;
 use crate::regex::{self, Syntax};
@@ -45,7 +45,7 @@ pub struct Language {
     /// A warning of lint ends the run (`--lint=fatal`).
     pub lint_is_fatal: bool,
     /// How the locale writes dates.
-    pub dates: Rc<Dates>,
+    pub dates: Rc<DatesOf>,
     /// Several processes may read the input (`-j`).
     pub shared: bool,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.

@@ -9,7 +9,7 @@ mod dates;
 mod numbers;
 mod texts;
 
-pub use dates::{Dates, Era, Part};
+pub use dates::{Dates, DatesOf, Era, Part};
 pub use numbers::Numbers;
 
 /// How texts of a locale are written.
@@ -85,6 +85,10 @@ impl Encoding {
 /// that there are not.
 fn find(name: &str) -> Option<(pure_rust_locales::Locale, Encoding)> {
     use pure_rust_locales::Locale;
+    // The commonest, and no locale of the crate's.
+    if matches!(name, "" | "C" | "POSIX" | "C.UTF-8") {
+        return None;
+    }
     let (rest, modifier) = match name.split_once('@') {
         Some((rest, modifier)) => (rest, Some(modifier)),
         None => (name, None),

@@ -16,7 +16,7 @@ use crate::scan;
 use crate::text::{self, Charset};
 
 /// First size of the buffer and the least room for a read, in bytes; larger made no difference on files (2026-11).
-const READ_BYTES: usize = 64 << 10;
+pub const READ_BYTES: usize = 64 << 10;
 
 /// Bytes kept before the current record so that a regular expression can look behind its start: one character.
 const BEHIND_BYTES: usize = 4;
@@ -98,8 +98,11 @@ struct Ahead {
     from: usize,
 }
 
-/// Ends that are kept: a chunk's more than what is looked at ahead.
-const AHEAD: usize = 64;
+/// Ends that are kept: a block's more than what is looked at ahead.
+const AHEAD: usize = 2 * scan::BLOCK;
+
+/// If so many bytes have an end of a line, no more are looked at: they will be needed again, and should still be near.
+const NEAR_BYTES: usize = 4 << 10;
 
 impl Ahead {
     fn new() -> Ahead {
@@ -116,6 +119,12 @@ impl Ahead {
         (self.at, self.len) = (0, 0);
     }
 
+    /// The next line ends there; what is behind it has not been searched.
+    fn only(&mut self, byte: u8, end: usize) {
+        (self.ends[0], self.at, self.len) = (end, 0, 1);
+        (self.byte, self.from) = (byte, end + 1);
+    }
+
     /// Finds more ends in `buf`, of which nothing before `start` counts.
     #[inline(never)]
     fn find(&mut self, buf: &[u8], start: usize, byte: u8) {
@@ -124,16 +133,33 @@ impl Ahead {
         }
         self.ends.copy_within(self.at..self.len, 0);
         (self.at, self.len) = (0, self.len - self.at);
+        let near = self.from + NEAR_BYTES;
+        while self.len + scan::BLOCK <= AHEAD && (self.from < near || self.len == 0) {
+            let Some(block) = buf[self.from..].first_chunk() else {
+                break;
+            };
+            let bits = scan::places_in_block(block, byte);
+            self.keep(bits);
+            self.from += scan::BLOCK;
+        }
+        if buf.len() - self.from >= scan::BLOCK {
+            return;
+        }
         while self.len + scan::STEP <= AHEAD && self.from < buf.len() {
             let text = &buf[self.from..];
             let (chunk, valid) = scan::Chunk::of(text);
-            let mut bits = chunk.places(byte) & valid;
-            while bits != 0 {
-                self.ends[self.len] = self.from + bits.trailing_zeros() as usize;
-                self.len += 1;
-                bits &= bits - 1;
-            }
+            self.keep(u64::from(chunk.places(byte) & valid));
             self.from += text.len().min(scan::STEP);
+        }
+    }
+
+    /// Ends behind `from`, a bit for each.
+    #[inline(always)]
+    fn keep(&mut self, mut bits: u64) {
+        while bits != 0 {
+            self.ends[self.len] = self.from + bits.trailing_zeros() as usize;
+            self.len += 1;
+            bits &= bits - 1;
         }
     }
 }
@@ -161,9 +187,14 @@ pub struct RecordReader {
 impl RecordReader {
     /// A reader of `src`, from which nothing is read yet.
     pub fn new(src: Box<dyn Read>) -> Self {
+        RecordReader::with_buffer(src, Vec::new())
+    }
+
+    /// The same with a buffer of another reader, whose bytes do not matter: see [`RecordReader::release`].
+    pub fn with_buffer(src: Box<dyn Read>, buf: Vec<u8>) -> Self {
         RecordReader {
             src,
-            buf: Vec::new(),
+            buf,
             start: 0,
             end: 0,
             record: 0..0,
@@ -191,6 +222,14 @@ impl RecordReader {
                 self.next_other(sep)
             }
         }
+    }
+
+    /// Reads once, before a record is asked for.
+    ///
+    /// # Errors
+    /// Those of the source's `read`; the next record is asked for as if this had not been tried.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.fill().map(drop)
     }
 
     /// From now on records are lines, whatever separator is asked for.
@@ -272,7 +311,8 @@ impl RecordReader {
         }
         let ahead = &self.buf[self.start..self.end];
         let before = |at: usize| memchr::memrchr(byte, &ahead[..at]).map_or(0, |end| end + 1);
-        let to = match finder.find(ahead) {
+        let hit = finder.find(ahead);
+        let to = match hit {
             Some(hit) => before(hit),
             None => memchr::memrchr(byte, ahead).map_or(0, before),
         };
@@ -280,8 +320,14 @@ impl RecordReader {
             return 0;
         }
         let passed = memchr::memchr_iter(byte, &ahead[..to]).count() as u64;
+        let end = hit.and_then(|hit| Some(hit + memchr::memchr(byte, &ahead[hit..])?));
+        let end = end.map(|end| self.start + end);
         self.start += to;
         self.ahead.forget();
+        if let Some(end) = end {
+            // Ends of more lines would not be asked for.
+            self.ahead.only(byte, end);
+        }
         self.at_origin = false;
         passed
     }
@@ -340,15 +386,16 @@ impl RecordReader {
         self.eof = true;
     }
 
-    /// Gives the source and the buffer back, when the stream has ended: there is no more.
-    pub fn release(&mut self) {
+    /// Gives the source up and the buffer back, when the stream has ended or is not read on: there is no more.
+    pub fn release(&mut self) -> Vec<u8> {
         self.src = Box::new(io::empty());
         self.ahead.forget();
-        self.buf = Vec::new();
+        let buf = std::mem::take(&mut self.buf);
         (self.start, self.end) = (0, 0);
         self.record = 0..0;
         self.terminator = 0..0;
         self.eof = true;
+        buf
     }
 
     #[inline]

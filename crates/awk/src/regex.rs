@@ -433,15 +433,16 @@ impl Regex {
         }
     }
 
-    /// A string that is part of every match, if one can be told.
-    pub fn required(&self) -> Option<Vec<u8>> {
-        let literal = match &self.plan {
-            Plan::Literal(finder) => finder.needle().to_vec(),
-            Plan::Prefix(s) | Plan::Suffix(s) | Plan::Whole(s) => s.clone(),
-            Plan::Run(_) => return None,
-            Plan::Automaton(a) => required::literal(a.hir())?,
+    /// Strings that are part of every match, as far as they can be told; the longest first.
+    pub fn required(&self) -> Vec<Vec<u8>> {
+        let mut literals = match &self.plan {
+            Plan::Literal(finder) => vec![finder.needle().to_vec()],
+            Plan::Prefix(s) | Plan::Suffix(s) | Plan::Whole(s) => vec![s.clone()],
+            Plan::Run(_) => Vec::new(),
+            Plan::Automaton(a) => required::literals(a.hir()),
         };
-        (!literal.is_empty() && !self.options.ignore_case).then_some(literal)
+        literals.retain(|literal| !literal.is_empty() && !self.options.ignore_case);
+        literals
     }
 
     /// [`Regex::find_at`] for a text of which more may come: says whether what was found is certain. A match of the

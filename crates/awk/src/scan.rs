@@ -17,8 +17,8 @@ impl Chunk {
     pub fn of(text: &[u8]) -> (Chunk, u32) {
         match text.first_chunk::<STEP>() {
             Some(bytes) => {
-                let [low, high] = [&bytes[..8], &bytes[8..]].map(word);
-                (Chunk([low, high]), ALL)
+                let words = [word(bytes), word(&bytes[8..])];
+                (Chunk(words), ALL)
             }
             None => (Chunk::short(text), (1 << text.len()) - 1),
         }
@@ -57,6 +57,42 @@ impl Chunk {
     pub fn blanks(self) -> u32 {
         equal(self.0, b' ') | equal(self.0, b'\t') | equal(self.0, b'\n')
     }
+}
+
+/// Whether a text has ASCII alone: as the standard library's, in half the instructions for lines of text.
+#[inline]
+pub fn is_ascii(text: &[u8]) -> bool {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let mut rest = text;
+    while let Some((block, more)) = rest.split_first_chunk::<BLOCK>() {
+        let low = word(block) | word(&block[8..]) | word(&block[16..]) | word(&block[24..]);
+        let high =
+            word(&block[32..]) | word(&block[40..]) | word(&block[48..]) | word(&block[56..]);
+        if (low | high) & HIGH != 0 {
+            return false;
+        }
+        rest = more;
+    }
+    let mut all = 0;
+    while let Some((chunk, more)) = rest.split_first_chunk::<STEP>() {
+        all |= word(chunk) | word(&chunk[8..]);
+        rest = more;
+    }
+    let (Chunk([low, high]), _) = Chunk::of(rest);
+    (all | low | high) & HIGH == 0
+}
+
+/// Bytes of a block.
+pub const BLOCK: usize = 4 * STEP;
+
+/// Bit i of the result: `byte` stands at i. For text in which it is rare: most blocks have none.
+#[inline(always)]
+pub fn places_in_block(block: &[u8; BLOCK], byte: u8) -> u64 {
+    let part = |at: usize| {
+        let words = [word(&block[at..]), word(&block[at + 8..])];
+        u64::from(equal(words, byte)) << at
+    };
+    part(0) | part(STEP) | part(2 * STEP) | part(3 * STEP)
 }
 
 #[inline(always)]
@@ -165,6 +201,20 @@ mod tests {
             for byte in [b' ', b'\t', 0, 0xff, 0x80, b'z'] {
                 let wanted: Vec<usize> = (0..len).filter(|at| text[*at] == byte).collect();
                 assert_eq!(Places::new(&text, byte).collect::<Vec<_>>(), wanted);
+            }
+            assert_eq!(is_ascii(&text), text.is_ascii());
+            let plain: Vec<u8> = text.iter().map(|b| b & 0x7f).collect();
+            assert!(is_ascii(&plain));
+            for at in 0..len {
+                let mut other = plain.clone();
+                other[at] |= 0x80;
+                assert!(!is_ascii(&other), "{at} of {len}");
+            }
+            if let Some(block) = text.first_chunk() {
+                let wanted = block
+                    .iter()
+                    .rfold(0, |bits, b| bits << 1 | u64::from(*b == b'\t'));
+                assert_eq!(places_in_block(block, b'\t'), wanted);
             }
             let (chunk, valid) = Chunk::of(&text);
             let wanted = text.iter().take(STEP).enumerate().fold(0, |bits, (at, b)| {

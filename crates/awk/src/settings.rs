@@ -9,7 +9,7 @@ use awk_syntax::names::Special;
 use crate::error::{Fatal, Step};
 use crate::fields::{Splitter, Widths};
 use crate::format::Format;
-use crate::locale::{Dates, Numbers};
+use crate::locale::{DatesOf, Numbers};
 use crate::records::Separator;
 use crate::regex::{Options, Regex, Syntax};
 use crate::text::{Charset, char_count};
@@ -81,7 +81,7 @@ pub struct Settings {
     /// How the locale writes numbers, and where that counts.
     pub numbers: Numbers,
     /// How the locale writes dates.
-    pub dates: Rc<Dates>,
+    pub dates: Rc<DatesOf>,
     /// How regular expressions are read.
     pub syntax: Syntax,
     /// What cuts the next record: FS, FPAT or FIELDWIDTHS, whichever was assigned last.
@@ -114,7 +114,7 @@ pub struct Settings {
 
 impl Settings {
     /// All at their initial values (POSIX awk, "Variables and Special Variables").
-    pub fn new(charset: Charset, numbers: Numbers, dates: Rc<Dates>) -> Settings {
+    pub fn new(charset: Charset, numbers: Numbers, dates: Rc<DatesOf>) -> Settings {
         let usual = Rc::new(Format::parse_in(b"%.6g", numbers));
         let mut values = [const { Value::Uninit }; Special::ALL.len()];
         let mut set = |s: Special, text: &[u8]| values[s as usize] = Value::text(text, false);

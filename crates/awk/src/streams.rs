@@ -126,6 +126,8 @@ pub struct Streams {
     coprocesses: HashMap<Vec<u8>, Coprocess>,
     input_files: Inputs,
     input_commands: Inputs,
+    /// The buffer of an input that is read no more, for the next one that is opened.
+    spare: Vec<u8>,
     stdin: RecordReader,
     /// Names by which standard input has been opened, and when.
     stdin_names: HashMap<Vec<u8>, u64>,
@@ -168,6 +170,7 @@ impl Streams {
             coprocesses: HashMap::new(),
             input_files: Inputs::default(),
             input_commands: Inputs::default(),
+            spare: Vec::new(),
             stdin: RecordReader::new(Box::new(stdin)),
             stdin_names: HashMap::new(),
             opened: 0,

@@ -8,6 +8,8 @@ mod measure;
 
 use memchr::memmem::Finder;
 
+use crate::scan;
+
 use std::ops::Range;
 
 pub use measure::Measure;
@@ -72,7 +74,7 @@ pub fn next_char(cs: Charset, s: &[u8]) -> (u32, usize) {
 /// Number of characters in `s`.
 #[inline]
 pub fn char_count(cs: Charset, s: &[u8]) -> usize {
-    if cs == Charset::Bytes || s.is_ascii() {
+    if cs == Charset::Bytes || scan::is_ascii(s) {
         s.len()
     } else {
         count_utf8(s)
@@ -90,7 +92,7 @@ fn count_utf8(s: &[u8]) -> usize {
 pub fn char_to_byte(cs: Charset, s: &[u8], nth: usize) -> usize {
     let reach = nth.min(s.len());
     // Characters before `nth` are bytes as long as all of them are ASCII, whatever follows.
-    if cs == Charset::Bytes || s[..reach].is_ascii() {
+    if cs == Charset::Bytes || scan::is_ascii(&s[..reach]) {
         reach
     } else {
         walk(s, nth)
@@ -224,7 +226,7 @@ fn find_stray(s: &[u8], t: &[u8]) -> usize {
 /// [`Charset::Bytes`] only ASCII letters do.
 pub fn to_lower(cs: Charset, s: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    if cs == Charset::Bytes || s.is_ascii() {
+    if cs == Charset::Bytes || scan::is_ascii(s) {
         out.extend_from_slice(s);
         out[start..].make_ascii_lowercase();
     } else {
@@ -235,7 +237,7 @@ pub fn to_lower(cs: Charset, s: &[u8], out: &mut Vec<u8>) {
 /// Appends `s` in upper case to `out`, by the same rules as [`to_lower`].
 pub fn to_upper(cs: Charset, s: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    if cs == Charset::Bytes || s.is_ascii() {
+    if cs == Charset::Bytes || scan::is_ascii(s) {
         out.extend_from_slice(s);
         out[start..].make_ascii_uppercase();
     } else {

@@ -715,6 +715,7 @@ impl<'p> Vm<'p> {
                     };
                     self.globals[n as usize] = v;
                 }
+                Op::FieldToGlobal { field, n } => self.field_to_global(field as usize, n),
                 Op::StoreNumGlobal { n, keep } => {
                     let v = self.pop_num();
                     if keep {
@@ -1204,6 +1205,11 @@ impl<'p> Vm<'p> {
                         Into::Record
                     };
                     self.getline(from, into)?;
+                }
+                Op::GetlineAgain { name, n, to } => {
+                    if self.getline_again(name, n) {
+                        self.ip = to as usize;
+                    }
                 }
                 Op::GetlineGlobal { from, n } => self.getline(from, Into::Global(n))?,
 

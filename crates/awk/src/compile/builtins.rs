@@ -16,6 +16,19 @@ use crate::value::Value;
 
 impl<'a> Compiler<'a> {
     pub(super) fn getline(&mut self, target: Option<&'a Expr>, from: &'a GetlineFrom) {
+        if let (Some(target), GetlineFrom::File(file)) = (target, from)
+            && let Target::Global(n) = self.target(target)
+            && let ExprKind::Var(name) = file.ungrouped().kind
+            && let Target::Global(name) = self.variable(name)
+        {
+            let done = self.label();
+            self.emit_jump(|to| Op::GetlineAgain { name, n, to }, done);
+            self.text(file);
+            let from = From::File;
+            self.emit(Op::GetlineGlobal { from, n });
+            self.here(done);
+            return;
+        }
         let from = match from {
             GetlineFrom::Main => From::Main,
             GetlineFrom::File(file) => {

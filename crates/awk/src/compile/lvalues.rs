@@ -185,6 +185,9 @@ impl<'a> Compiler<'a> {
         if !keep && (self.grows(&place, value) || self.cuts(&place, value)) {
             return;
         }
+        if !keep && self.takes_field(&place, value) {
+            return;
+        }
         if self.is_num(value) {
             self.num(value);
             self.store_num(&place, keep);
@@ -216,6 +219,19 @@ impl<'a> Compiler<'a> {
         }
         self.scalar(place);
         self.emit(op);
+        true
+    }
+
+    /// `s = $1`
+    fn takes_field(&mut self, place: &Target<'a>, value: &'a Expr) -> bool {
+        let (Target::Global(n), ExprKind::Field(number)) = (place, &value.ungrouped().kind) else {
+            return false;
+        };
+        let field = const_field(number);
+        match field.filter(|_| !self.program.globals[*n as usize].may_be_array) {
+            Some(field) => self.emit(Op::FieldToGlobal { field, n: *n }),
+            None => return false,
+        }
         true
     }
 

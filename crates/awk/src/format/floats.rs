@@ -68,6 +68,42 @@ fn round_even(whole: u128, rest: u128, divisor: u128) -> u128 {
     whole + u128::from(up)
 }
 
+/// Bytes that [`fixed`] may need.
+pub(super) const FIXED_MAX: usize = 24;
+
+/// `%.{precision}f` of a finite `x >= 0`, at the end of `buffer`, if 64 bits hold all digits.
+#[inline]
+pub(super) fn fixed(x: f64, precision: usize, buffer: &mut [u8; FIXED_MAX]) -> Option<&[u8]> {
+    if precision > 15 || x >= 1e18 {
+        return None;
+    }
+    let value = u64::try_from(scaled(x, precision as i32)?).ok()?;
+    let mut written = itoa::Buffer::new();
+    let digits = written.format(value).as_bytes();
+    // As many digits as there are decimals and one more, with zeros before them, and the point.
+    let fraction = precision.min(digits.len());
+    let (whole, fraction) = digits.split_at(digits.len() - fraction);
+    let mut at = FIXED_MAX - fraction.len();
+    buffer[at..].copy_from_slice(fraction);
+    if precision > 0 {
+        for _ in fraction.len()..precision {
+            at -= 1;
+            buffer[at] = b'0';
+        }
+        at -= 1;
+        buffer[at] = b'.';
+    }
+    if whole.is_empty() {
+        at -= 1;
+        buffer[at] = b'0';
+    } else {
+        let end = at;
+        at -= whole.len();
+        buffer[at..end].copy_from_slice(whole);
+    }
+    Some(&buffer[at..])
+}
+
 /// `%.{precision}f` of a finite `x >= 0`.
 pub(super) fn push_fixed(out: &mut Vec<u8>, x: f64, precision: usize, point: bool) {
     if precision <= 15

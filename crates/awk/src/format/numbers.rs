@@ -5,8 +5,10 @@
 
 use std::io::Write as _;
 
-use super::floats::{push_fixed, push_general, push_hexadecimal, push_scientific};
-use super::layout::{finish, insert, leading_zeros, pad};
+use super::floats::{
+    FIXED_MAX, fixed, push_fixed, push_general, push_hexadecimal, push_scientific,
+};
+use super::layout::{finish, insert, leading_zeros, pad, put};
 use super::parse::Flags;
 use super::{Arg, Spec};
 use crate::exact::{self, Exact};
@@ -99,6 +101,9 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
         out.extend_from_slice(special(n));
         return finish(out, from, spec, b"", b"", false);
     }
+    if write_short(spec, n, out) {
+        return;
+    }
     // Written without sign at the end of `out`, then sign and padding are put around it.
     let from = out.len();
     let mut negative = n.is_sign_negative();
@@ -167,13 +172,63 @@ fn write_number(spec: &Spec, n: f64, out: &mut Vec<u8>) {
             push_hexadecimal(out, n.abs(), spec.precision, spec.flags.alternate);
         }
     }
-    let sign: &[u8] = match (negative, spec.flags.plus, spec.flags.space) {
+    let sign = sign_of(negative, spec.flags);
+    finish(out, from, spec, sign, prefix, zeros);
+}
+
+fn sign_of(negative: bool, flags: Flags) -> &'static [u8] {
+    match (negative, flags.plus, flags.space) {
         (true, ..) => b"-",
         (_, true, _) => b"+",
         (_, _, true) => b" ",
         _ => b"",
-    };
-    finish(out, from, spec, sign, prefix, zeros);
+    }
+}
+
+/// The commonest: whole and hexadecimal numbers of 64 bits without a precision, and fractions of few digits. False for all others,
+/// of which nothing is written.
+#[inline]
+fn write_short(spec: &Spec, n: f64, out: &mut Vec<u8>) -> bool {
+    let zeros = spec.flags.zero && !spec.flags.left;
+    match (spec.letter, spec.precision) {
+        (b'd' | b'i', None) if n.abs() < 1e18 => {
+            let mut buffer = itoa::Buffer::new();
+            let digits = buffer.format(n.abs() as u64).as_bytes();
+            put(
+                out,
+                spec,
+                sign_of(n <= -1.0, spec.flags),
+                b"",
+                digits,
+                zeros,
+            );
+        }
+        (b'x', None) if (0.0..1e18).contains(&n) && !spec.flags.alternate => {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            let mut left = n as u64;
+            let mut buffer = [0; 16];
+            let mut at = buffer.len();
+            loop {
+                at -= 1;
+                buffer[at] = DIGITS[(left & 15) as usize];
+                left >>= 4;
+                if left == 0 {
+                    break;
+                }
+            }
+            put(out, spec, b"", b"", &buffer[at..], zeros);
+        }
+        (b'f', precision) if !spec.flags.alternate => {
+            let mut buffer = [0; FIXED_MAX];
+            let Some(digits) = fixed(n.abs(), precision.unwrap_or(6), &mut buffer) else {
+                return false;
+            };
+            let sign = sign_of(n.is_sign_negative(), spec.flags);
+            put(out, spec, sign, b"", digits, zeros);
+        }
+        _ => return false,
+    }
+    true
 }
 
 /// Octal, hexadecimal or decimal digits of `bits`, the whole part of a number that is not zero if `filled`; gives back the prefix that goes before padding zeros.

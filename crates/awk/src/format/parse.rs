@@ -194,7 +194,9 @@ pub(super) fn parse(fmt: &[u8], numbers: Numbers) -> Parsed {
     };
     let mut pieces = Vec::new();
     let mut literal_from = 0;
-    while let Some(offset) = memchr::memchr(b'%', &fmt[parser.at..]) {
+    // Not by `memchr`: its first call asks the processor what it can do, which is dear where that is a virtual one, and the formats
+    // that every run reads are of four bytes.
+    while let Some(offset) = fmt[parser.at..].iter().position(|b| *b == b'%') {
         let percent = parser.at + offset;
         parser.at = percent + 1;
         let before = (parser.next_arg, parser.args_needed);

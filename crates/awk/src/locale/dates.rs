@@ -3,6 +3,7 @@
 //! Invariant: every text here can be written in the encoding.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use pure_rust_locales::Locale;
 
@@ -58,6 +59,28 @@ pub enum Part {
     Date,
     /// `%X`
     Time,
+}
+
+/// What [`Dates::of_locale`] gives, looked up when it is first asked for: most programs write no dates.
+#[derive(Clone, Debug, Default)]
+pub struct DatesOf {
+    locale: String,
+    found: OnceCell<Dates>,
+}
+
+impl DatesOf {
+    /// Those of a locale by its name.
+    pub fn locale(name: String) -> DatesOf {
+        DatesOf {
+            locale: name,
+            found: OnceCell::new(),
+        }
+    }
+
+    /// The dates.
+    pub fn get(&self) -> &Dates {
+        self.found.get_or_init(|| Dates::of_locale(&self.locale))
+    }
 }
 
 impl Default for Dates {

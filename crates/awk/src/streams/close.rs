@@ -53,7 +53,9 @@ impl Streams {
                 slot.map_or(-1.0, |slot| self.close_output(slot, others))
             }
             2 => {
-                self.input_files.remove(name);
+                if let Some(input) = self.input_files.remove(name) {
+                    self.retire(input.reader);
+                }
                 0.0
             }
             3 => self.input_commands.remove(name).map_or(-1.0, close_input),

@@ -13,6 +13,13 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
+    /// The input that was used last, if it has that name.
+    #[inline]
+    pub(super) fn recent(&mut self, name: &[u8]) -> Option<&mut Input> {
+        let (held, input) = self.recent.as_mut()?;
+        (held == name).then_some(input)
+    }
+
     /// The input of that name, if it is open.
     #[inline]
     pub(super) fn get(&mut self, name: &[u8]) -> Option<&mut Input> {

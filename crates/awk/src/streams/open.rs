@@ -14,7 +14,7 @@ use super::network::{Address, Refusal};
 use super::out::{Out, Sink};
 use super::source::{InputFile, Waiting};
 use super::{Input, Manner, Named, OutKind, Side, Slot, StreamError, Streams, shown};
-use crate::records::RecordReader;
+use crate::records::{READ_BYTES, RecordReader};
 
 /// `EMFILE` and `ENFILE`: no descriptors left in the process or the system. Linux's numbers.
 const NO_DESCRIPTORS: [i32; 2] = [24, 23];
@@ -140,15 +140,20 @@ impl Streams {
         }
         match self.input_files.get(name) {
             None => {
-                let file = self.open_input(name)?;
                 if names::descriptor(name).is_some() {
                     // Its position is shared with whoever else has it.
+                    let file = self.open_input(name)?;
                     let reader = self.reader(file);
                     self.add_input(name, reader);
                 } else {
-                    let file = InputFile::new(file, Rc::clone(&self.patience));
-                    let reader = RecordReader::new(Box::new(file.clone()));
-                    self.keep_input(name, reader, Some(file));
+                    let patience = Rc::clone(&self.patience);
+                    let mut kept = None;
+                    let reader = self.begun(name, |file| {
+                        let file = InputFile::new(file, patience);
+                        kept = Some(file.clone());
+                        Box::new(file)
+                    })?;
+                    self.keep_input(name, reader, kept);
                 }
             }
             Some(input) => {
@@ -164,6 +169,12 @@ impl Streams {
             }
         }
         Ok(&mut self.input_files.get(name).expect("just opened").reader)
+    }
+
+    /// The file that `getline` read last, if it has that name.
+    #[inline]
+    pub fn recent_file(&mut self, name: &[u8]) -> Option<&mut RecordReader> {
+        self.input_files.recent(name).map(|input| &mut input.reader)
     }
 
     /// Keeps a reader as the open file of that name.
@@ -190,16 +201,36 @@ impl Streams {
     /// closed.
     pub fn end_file(&mut self, name: &[u8]) {
         if let Some(input) = self.input_files.get(name) {
-            input.reader.release();
+            let buffer = input.reader.release();
             input.file = None;
+            self.keep_buffer(buffer);
         }
     }
 
     /// The same for the output of a command, whose status waits for `close`.
     pub fn end_command(&mut self, command: &[u8]) {
         if let Some(input) = self.input_commands.get(command) {
-            input.reader.release();
+            let buffer = input.reader.release();
+            self.keep_buffer(buffer);
         }
+    }
+
+    /// Ends a reader that is not read on, but for its buffer.
+    pub fn retire(&mut self, mut reader: RecordReader) {
+        let buffer = reader.release();
+        self.keep_buffer(buffer);
+    }
+
+    /// To clear a buffer costs more than to open and read a small file.
+    fn keep_buffer(&mut self, buffer: Vec<u8>) {
+        // One that grew with a long record is given back to the system.
+        if buffer.len() == READ_BYTES {
+            self.spare = buffer;
+        }
+    }
+
+    fn reader_of(&mut self, source: Box<dyn Read>) -> RecordReader {
+        RecordReader::with_buffer(source, std::mem::take(&mut self.spare))
     }
 
     /// Opens a file, a descriptor or a connection for reading, apart from the streams that `close` knows: the main
@@ -208,18 +239,7 @@ impl Streams {
     /// # Errors
     /// As [`Streams::input_file`].
     pub fn open_input(&mut self, name: &[u8]) -> Result<File, StreamError> {
-        if let Some(address) = Address::parse(name) {
-            return self.connect(name, &address);
-        }
-        let file = self
-            .with_descriptors(|_| match names::descriptor(name) {
-                Some(number) => names::inherited(number),
-                None => File::open(OsStr::from_bytes(name)),
-            })
-            .map_err(|source| StreamError::OpenInput {
-                name: shown(name),
-                source,
-            })?;
+        let file = self.open_any(name)?;
         // Opening a directory succeeds and the first read fails; said here, the message can name it.
         if file.metadata().is_ok_and(|meta| meta.is_dir()) {
             return Err(StreamError::IsDirectory { name: shown(name) });
@@ -227,11 +247,56 @@ impl Streams {
         Ok(file)
     }
 
+    /// The same, and a first read of it, for who would read next: that tells a directory without another question.
+    ///
+    /// # Errors
+    /// As [`Streams::input_file`]; another error of the read comes again when the first record is asked for.
+    pub fn begin_input(&mut self, name: &[u8]) -> Result<RecordReader, StreamError> {
+        let patience = Rc::clone(&self.patience);
+        self.begun(name, |inner| Box::new(Waiting { inner, patience }))
+    }
+
+    fn begun(
+        &mut self,
+        name: &[u8],
+        source: impl FnOnce(File) -> Box<dyn Read>,
+    ) -> Result<RecordReader, StreamError> {
+        // A read that may not wait for long is made when a record is asked for, and not twice.
+        let is_patient = !self.patience.is_limited();
+        let file = if is_patient {
+            self.open_any(name)?
+        } else {
+            self.open_input(name)?
+        };
+        let mut reader = self.reader_of(source(file));
+        match is_patient.then(|| reader.begin()) {
+            Some(Err(error)) if error.kind() == io::ErrorKind::IsADirectory => {
+                Err(StreamError::IsDirectory { name: shown(name) })
+            }
+            _ => Ok(reader),
+        }
+    }
+
+    fn open_any(&mut self, name: &[u8]) -> Result<File, StreamError> {
+        if let Some(address) = Address::parse(name) {
+            return self.connect(name, &address);
+        }
+        self.with_descriptors(|_| match names::descriptor(name) {
+            Some(number) => names::inherited(number),
+            None => File::open(OsStr::from_bytes(name)),
+        })
+        .map_err(|source| StreamError::OpenInput {
+            name: shown(name),
+            source,
+        })
+    }
+
     /// A reader of `source` that waits as long as [`Streams::patience`] says.
-    pub fn reader(&self, source: impl Read + AsFd + 'static) -> RecordReader {
-        RecordReader::new(Box::new(Waiting {
+    pub fn reader(&mut self, source: impl Read + AsFd + 'static) -> RecordReader {
+        let patience = Rc::clone(&self.patience);
+        self.reader_of(Box::new(Waiting {
             inner: source,
-            patience: Rc::clone(&self.patience),
+            patience,
         }))
     }
 

@@ -72,6 +72,11 @@ impl Patience {
         self.is_told.set(true);
     }
 
+    /// Whether reads may not wait for ever, or have to ask.
+    pub(super) fn is_limited(&self) -> bool {
+        self.asks.get() || self.usual_ms.get() > 0
+    }
+
     fn wait(&self, source: &impl AsFd) -> io::Result<()> {
         if self.asks.get() {
             if !self.is_told.replace(false) {

@@ -240,7 +240,7 @@ impl Vm<'_> {
         let is_plain = self.resume.is_none()
             && self.json.is_none()
             && self.commit_every == 0
-            && self.code.required.is_none()
+            && self.code.required.is_empty()
             && !self.code.uses(Special::RT);
         self.settings.plain_lines = match *self.settings.separator {
             Separator::Byte(byte) if is_plain && self.input.open => Some(byte),

@@ -197,7 +197,7 @@ impl Vm<'_> {
                 };
                 let dates = self.settings.dates.clone();
                 let zone = self.zone()?;
-                let found = crate::time::strptime(&text, &format, zone, &dates);
+                let found = crate::time::strptime(&text, &format, zone, dates.get());
                 Ok(Value::Num(found.map_or(-1.0, |seconds| seconds as f64)))
             }
             other => Err(Fatal::new(format!(

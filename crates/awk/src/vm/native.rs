@@ -86,7 +86,8 @@ pub struct Native {
     calls: Vec<u32>,
     /// Passes after which a loop is tried again whose variables did not fit.
     again: u32,
-    spots: HashMap<u32, Spot>,
+    /// By the number of the loop.
+    spots: Vec<Spot>,
     doors: Vec<Door>,
     /// Functions that need no frame, once somebody has asked; and those among them that no loop may call as such.
     frameless: Option<(BTreeSet<u32>, BTreeSet<u32>)>,
@@ -108,7 +109,7 @@ impl Native {
             loops: vec![DUE; code.loops.len()],
             calls: vec![DUE; code.functions.len()],
             again: AGAIN,
-            spots: HashMap::new(),
+            spots: code.loops.iter().map(|_| Spot::default()).collect(),
             doors: Vec::new(),
             frameless: None,
             functions: vec![0; code.functions.len()],
@@ -256,7 +257,7 @@ impl Vm<'_> {
         if self.native.depth >= DEPTH_MAX {
             return Ok(());
         }
-        let compiled = self.native.spots.get(&n).and_then(|s| s.compiled.clone());
+        let compiled = self.native.spots[n as usize].compiled.clone();
         let Some(compiled) = compiled.or_else(|| self.compile_loop(n)) else {
             self.native.loops[n as usize] = u32::MAX;
             return Ok(());
@@ -316,7 +317,7 @@ impl Vm<'_> {
     fn compile_loop(&mut self, n: u32) -> Option<Rc<Compiled>> {
         let code = self.code;
         self.native.find_frameless(code);
-        let spot = self.native.spots.entry(n).or_default();
+        let spot = &mut self.native.spots[n as usize];
         spot.plans += 1;
         if spot.plans > PLANS_MAX {
             return None;
@@ -351,14 +352,14 @@ impl Vm<'_> {
             plan,
             certain,
         });
-        let spot = self.native.spots.entry(n).or_default();
+        let spot = &mut self.native.spots[n as usize];
         spot.compiled = Some(compiled.clone());
         Some(compiled)
     }
 
     /// The machine had to take over at instruction `at`.
     fn learn(&mut self, n: u32, at: u32) {
-        let spot = self.native.spots.entry(n).or_default();
+        let spot = &mut self.native.spots[n as usize];
         let times = spot.wrong.entry(at).or_default();
         *times += 1;
         if *times > WRONG_MAX {
@@ -370,7 +371,7 @@ impl Vm<'_> {
 
     /// A variable held no number.
     fn learn_misfit(&mut self, n: u32, variable: Variable) {
-        let spot = self.native.spots.entry(n).or_default();
+        let spot = &mut self.native.spots[n as usize];
         let times = spot.misfits.entry(variable).or_default();
         *times += 1;
         if *times > WRONG_MAX {

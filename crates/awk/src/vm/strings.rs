@@ -221,7 +221,7 @@ impl Vm<'_> {
             self.clear(array)?;
         }
         let charset = self.settings.charset;
-        let is_bytes = charset == Charset::Bytes || subject.is_ascii();
+        let is_bytes = charset == Charset::Bytes || crate::scan::is_ascii(subject);
         let chars = |text: &[u8]| match is_bytes {
             true => text.len(),
             false => text::char_count(charset, text),
@@ -435,11 +435,25 @@ impl Vm<'_> {
         }
         self.marks.push(self.text.len());
         let first = self.vals.len() - args as usize;
-        let args: Vec<Arg<'_>> = self.vals[first..].iter().map(argument).collect();
+        let values = &self.vals[first..];
+        let mut few = [Arg::Num(0.0); 8];
+        let many: Vec<Arg<'_>>;
+        let args = match few.get_mut(..values.len()) {
+            Some(few) => {
+                for (arg, value) in few.iter_mut().zip(values) {
+                    *arg = argument(value);
+                }
+                &*few
+            }
+            None => {
+                many = values.iter().map(argument).collect();
+                &many
+            }
+        };
         let result = format.write(
             self.settings.charset,
             &self.settings.convfmt,
-            &args,
+            args,
             &mut self.text,
         );
         self.vals.truncate(first);

@@ -69,7 +69,7 @@ impl Vm<'_> {
                     }
                 });
                 if let Some(civil) = civil {
-                    time::strftime(&format, &civil, zone, &dates, &mut out);
+                    time::strftime(&format, &civil, zone, dates.get(), &mut out);
                 }
                 Value::text(&out, false)
             }

@@ -41,6 +41,15 @@ impl Vm<'_> {
         }
     }
 
+    /// A global becomes field `n`.
+    #[inline]
+    pub(super) fn field_to_global(&mut self, n: usize, global: u32) {
+        match self.record.get(n, &self.settings) {
+            Field::Text(s) => self.globals[global as usize].set_input(s),
+            _ => self.globals[global as usize] = self.field(n),
+        }
+    }
+
     #[inline]
     pub(super) fn append_field(&mut self, n: usize, out: bool) {
         match self.record.get(n, &self.settings) {

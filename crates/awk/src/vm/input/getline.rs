@@ -9,7 +9,7 @@ use super::operands::folder_reader;
 use crate::code::From;
 use crate::error::{Fatal, Step as Result};
 use crate::record::Record;
-use crate::records::RecordReader;
+use crate::records::{RecordReader, Separator};
 use crate::streams::{Manner, StreamError, Streams, is_stdin, may_retry, wants_limit};
 use crate::value::Value;
 use crate::vm::{Phase, Vm};
@@ -108,6 +108,29 @@ impl Vm<'_> {
             reader.give_up();
         }
         Ok(value)
+    }
+
+    /// See [`crate::code::Op::GetlineAgain`]: nothing else is asked of most lines.
+    #[inline]
+    pub(in crate::vm) fn getline_again(&mut self, name: u32, n: u32) -> bool {
+        let byte = match *self.settings.separator {
+            Separator::Byte(byte) if !self.code.uses(Special::RT) => byte,
+            _ => return false,
+        };
+        let has_failures = self.streams.has_failures();
+        let file = self.globals[name as usize].as_bytes();
+        let reader = file.and_then(|file| self.streams.recent_file(file));
+        let place = &mut self.globals[n as usize];
+        if let Some(reader) = reader
+            && !matches!(place, Value::Uninit)
+            && !has_failures
+            && let Some(range) = reader.ready_line(byte)
+        {
+            place.set_input(&reader.buffer()[range]);
+            self.nums.push(1.0);
+            return true;
+        }
+        false
     }
 
     fn getline_other(&mut self, from: From, name: &[u8], into: Into) -> Result<f64> {

@@ -203,6 +203,16 @@ impl Vm<'_> {
         }
         if is_stdin(operand) {
             self.lend_stdin();
+        } else if self.reads_at_once() {
+            match self.streams.begin_input(operand) {
+                Ok(mut reader) => {
+                    if self.wants_whole_files()? {
+                        reader.take_all();
+                    }
+                    self.open_reader(reader);
+                }
+                Err(error) => return self.not_opened(operand, &error),
+            }
         } else {
             match self.streams.open_input(operand) {
                 Ok(_) if self.sandbox && !self.input.given.iter().any(|g| g == operand) => {
@@ -226,25 +236,43 @@ impl Vm<'_> {
                     };
                     self.open_reader(reader);
                 }
-                Err(StreamError::IsDirectory { .. }) if self.reads_folders() => {
-                    let reader = folder_reader(operand)
-                        .map_err(|error| Fatal::operand(error.to_string()))?;
-                    self.open_reader(reader);
-                }
-                Err(StreamError::StdoutClosed) => return Err(Fatal::broken_pipe()),
-                Err(error) if self.code.begin_file.is_some() => {
-                    self.settings
-                        .set(Special::FILENAME, Value::input(operand))?;
-                    self.settings.fnr = 0.0;
-                    return self.begin_file(Some(&error));
-                }
-                Err(error @ StreamError::IsDirectory { .. }) if self.code.dialect.is_gawk() => {
-                    self.skip_folder(&error);
-                    return Ok(false);
-                }
-                Err(error) => return Err(Fatal::operand(error.to_string())),
+                Err(error) => return self.not_opened(operand, &error),
             }
         }
+        self.begin_operand(operand)
+    }
+
+    /// Nothing would come between opening a file and its first read that a program, or who watches it, could see.
+    fn reads_at_once(&self) -> bool {
+        self.code.begin_file.is_none() && self.resume.is_none() && !self.sandbox
+    }
+
+    /// What an operand means that could not be opened as a file; true if there is something to read.
+    #[cold]
+    fn not_opened(&mut self, operand: &[u8], error: &StreamError) -> Result<bool> {
+        match error {
+            StreamError::IsDirectory { .. } if self.reads_folders() => {
+                let reader =
+                    folder_reader(operand).map_err(|error| Fatal::operand(error.to_string()))?;
+                self.open_reader(reader);
+                self.begin_operand(operand)
+            }
+            StreamError::StdoutClosed => Err(Fatal::broken_pipe()),
+            error if self.code.begin_file.is_some() => {
+                self.settings
+                    .set(Special::FILENAME, Value::input(operand))?;
+                self.settings.fnr = 0.0;
+                self.begin_file(Some(error))
+            }
+            StreamError::IsDirectory { .. } if self.code.dialect.is_gawk() => {
+                self.skip_folder(error);
+                Ok(false)
+            }
+            error => Err(Fatal::operand(error.to_string())),
+        }
+    }
+
+    fn begin_operand(&mut self, operand: &[u8]) -> Result<bool> {
         self.settings
             .set(Special::FILENAME, Value::input(operand))?;
         self.settings.fnr = 0.0;
@@ -427,10 +455,10 @@ impl Vm<'_> {
         if self.resume.is_some() {
             self.note_position(true)?;
         }
-        if let Some(reader) = self.record.reader.take()
-            && self.input.is_stdin
-        {
-            *self.streams.stdin() = reader;
+        match self.record.reader.take() {
+            Some(reader) if self.input.is_stdin => *self.streams.stdin() = reader,
+            Some(reader) => self.streams.retire(reader),
+            None => {}
         }
         self.input.open = false;
         self.settings.plain_lines = None;

@@ -214,9 +214,11 @@ impl Plan {
         }
         for at in self.start..self.end {
             let text = match code.ops[at as usize] {
-                Op::GrowGlobal(n) | Op::GetlineGlobal { n, .. } | Op::CutGlobal { n, .. } => {
-                    Variable::Global(n)
-                }
+                Op::GrowGlobal(n)
+                | Op::GetlineGlobal { n, .. }
+                | Op::GetlineAgain { n, .. }
+                | Op::CutGlobal { n, .. }
+                | Op::FieldToGlobal { n, .. } => Variable::Global(n),
                 Op::GrowLocal(n) => Variable::Local(n),
                 _ => continue,
             };
@@ -490,7 +492,8 @@ impl Plan {
             }
             before = class;
         }
-        native > stretches * 5
+        // Each stretch writes the variables where they belong and reads them again: measured, about an instruction for each.
+        native > stretches * (4 + self.variables.len())
     }
 }
 

@@ -163,8 +163,19 @@ fn whole_text(value: &Value) -> Option<f64> {
     if text.is_empty() || text.len() > 15 {
         return None;
     }
-    let n: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    (itoa::Buffer::new().format(n).as_bytes() == text).then_some(n as f64)
+    // By hand: it is asked again after each stretch that the machine runs.
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.is_empty() || digits[0] == b'0' && text.len() > 1 {
+        return None;
+    }
+    let mut n = 0;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        n = n * 10 + i64::from(digit - b'0');
+    }
+    Some(if digits.len() < text.len() { -n } else { n } as f64)
 }
 
 /// The machine runs from `at` on until it leaves `[from, to)`, or the frame.
