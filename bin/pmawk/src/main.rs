@@ -290,6 +290,7 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     language.include_path = path;
     language.non_decimal = args.non_decimal;
     language.wish.exact = args.bignum;
+    language.wish.parts = args.json_lines.is_none();
     language.wish.native = args.native != WhenNative::Never && !args.bignum;
     Ok(language)
 }

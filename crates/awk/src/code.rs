@@ -241,6 +241,8 @@ pub enum Op {
     NumVal,
     /// element at the key
     NumElem(Arr),
+    /// element of an array of parts (`vm/parts.rs`) at the key / at a number
+    NumPart(u32), NumPartAt { parts: u32, at: u32 },
 
     // -- numbers to number
     Arith(ArithOp),
@@ -274,6 +276,7 @@ pub enum Op {
     ValField(u32), ValFieldDyn,
     ValNum,
     ValElem(Arr),
+    ValPart(u32), ValPartAt { parts: u32, at: u32 },
     /// a variable or an element at the key handed on as it is, array or not
     PassLocal(u32), PassGlobal(u32), PassElem(Arr),
     /// the array itself, as an argument; a local that holds nothing becomes an array
@@ -290,6 +293,7 @@ pub enum Op {
     /// `$` of the number on top, which stays
     AppendFieldPeek,
     AppendElem { array: Arr, out: bool },
+    AppendPart(u32), AppendPartAt { parts: u32, at: u32 },
     AppendSubsep, AppendOfs, AppendOrs,
 
     // -- key register
@@ -301,6 +305,8 @@ pub enum Op {
     KeyConst(u32), KeyGlobal(u32), KeyLocal(u32), KeyField(u32),
     /// `$` of the popped number
     KeyFieldDyn,
+    /// an element of an array of parts
+    KeyPartAt { parts: u32, at: u32 },
 
     // -- store: value or number from its stack
     StoreGlobal { n: u32, keep: bool }, StoreNumGlobal { n: u32, keep: bool },
@@ -361,6 +367,7 @@ pub enum Op {
     // -- matching, arrays
     MatchRecord(Re), MatchField { field: u32, re: Re }, MatchText(Re),
     In(Arr), DeleteElem(Arr), DeleteArray(Arr),
+    DeleteParts(u32),
     ForIn(Arr), ForNext { end: u32 }, ForEnd,
 
     // -- functions
@@ -394,6 +401,8 @@ pub enum Op {
     /// the same of the text, with an array for the groups
     MatchGroups { array: Arr, re: Re },
     Split { array: Arr, sep: Sep },
+    /// the same two for an array of parts
+    MatchParts { parts: u32, re: Re }, SplitParts { parts: u32, sep: Sep },
     /// whether the value on top, which is the target of the `Sub` that comes next, is a regular expression: so is the result
     NoteTarget,
     /// text: replacement, then target; leaves the count, and the new text as a value if there is any
@@ -471,6 +480,73 @@ impl Op {
             _ => None,
         }
     }
+
+    /// Whether the instruction before may be one that sets the key register for this one.
+    pub fn takes_key(self) -> bool {
+        self.element().is_some() || matches!(self, Op::NumPart(_))
+    }
+
+    /// The array that an instruction does something with, and what.
+    pub fn array_use(self) -> Option<(Arr, ArrayUse)> {
+        match self {
+            Op::Split { array, .. } | Op::MatchGroups { array, .. } => {
+                Some((array, ArrayUse::Filled))
+            }
+            Op::NumElem(array)
+            | Op::ValElem(array)
+            | Op::AppendElem { array, .. }
+            | Op::DeleteArray(array)
+            | Op::LengthHeld(Held::Elem(array))
+            | Op::SubstrHeld {
+                held: Held::Elem(array),
+                ..
+            } => Some((array, ArrayUse::Read)),
+            Op::StoreElem { array, .. }
+            | Op::StoreNumElem { array, .. }
+            | Op::ArithElem { array, .. }
+            | Op::StepElem { array, .. }
+            | Op::StepElemField { array, .. }
+            | Op::JumpIn { array, .. }
+            | Op::FindArray { array, .. }
+            | Op::SubArray(array)
+            | Op::In(array)
+            | Op::DeleteElem(array)
+            | Op::ForIn(array)
+            | Op::PassElem(array)
+            | Op::PushArray(array)
+            | Op::KeySubstr {
+                held: Held::Elem(array),
+                ..
+            }
+            | Op::KeyLetter {
+                held: Held::Elem(array),
+                ..
+            }
+            | Op::IndexHeld {
+                held: Held::Elem(array),
+                ..
+            }
+            | Op::MatchHeld {
+                held: Held::Elem(array),
+                ..
+            } => Some((array, ArrayUse::Other)),
+            Op::PassGlobal(n) | Op::LengthVariable(Held::Global(n)) => {
+                Some((Arr(n), ArrayUse::Other))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What an instruction does with an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArrayUse {
+    /// Puts parts of a string into it.
+    Filled,
+    /// Reads an element, or empties it.
+    Read,
+    /// Anything else.
+    Other,
 }
 
 /// What happens at a marked place.
@@ -553,6 +629,8 @@ pub struct Code {
     pub end_start: u32,
     /// Global arrays that the rules for records look into, with a field as the key.
     pub looked_up: Vec<(Arr, u32)>,
+    /// Which global arrays are arrays of parts (`vm/parts.rs`): their place in this list is their number.
+    pub parts: Vec<u32>,
     /// What every record contains that some rule for records acts on.
     pub required: Option<Finder<'static>>,
     /// Whether there is any rule that needs input read.

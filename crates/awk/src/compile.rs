@@ -24,6 +24,7 @@ mod exact;
 mod expressions;
 mod facts;
 mod lvalues;
+mod parts;
 mod statements;
 
 /// Compiles a program. Errors (a malformed regular expression) go to `diagnostics`; the code is then not to be run.
@@ -33,12 +34,32 @@ pub fn compile(
     wish: Wish,
     diagnostics: &mut Diagnostics,
 ) -> Code {
+    let code = compile_with(program, options, wish, Vec::new(), diagnostics);
+    if !wish.parts || diagnostics.has_errors() {
+        return code;
+    }
+    match parts::arrays(&code) {
+        parts if parts.is_empty() => code,
+        parts => compile_with(program, options, wish, parts, &mut Diagnostics::default()),
+    }
+}
+
+/// `parts`: what the field of [`Code`] will be.
+fn compile_with(
+    program: &Resolved,
+    options: Options,
+    wish: Wish,
+    parts: Vec<u32>,
+    diagnostics: &mut Diagnostics,
+) -> Code {
+    let mut code = Code::default();
+    code.parts = parts;
     let mut c = Compiler {
         program,
         options,
         wish,
         diagnostics,
-        code: Code::default(),
+        code,
         labels: Vec::new(),
         patches: Vec::new(),
         inside: None,
@@ -68,6 +89,8 @@ pub struct Wish {
     pub exact: bool,
     /// Loops may be run by native code.
     pub native: bool,
+    /// Arrays may be arrays of parts (`vm/parts.rs`): nobody but the program's instructions looks at variables.
+    pub parts: bool,
 }
 
 /// A place in the code that is not known yet.

@@ -103,7 +103,10 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
         syntax: language.syntax,
         ignore_case: false,
     };
-    let code = compile(&resolved, options, language.wish, &mut diagnostics);
+    let mut wish = language.wish;
+    // A heap that is a file keeps the arrays.
+    wish.parts &= !heap.is_persistent() && !language.reading.lints.general;
+    let code = compile(&resolved, options, wish, &mut diagnostics);
     if diagnostics.has_errors() {
         return Err(refusal(&diagnostics, &resolved.sources));
     }

@@ -40,6 +40,7 @@ mod measured;
 mod native;
 mod outer;
 mod output;
+mod parts;
 mod resume;
 mod sort;
 mod strings;
@@ -126,6 +127,8 @@ pub struct Vm<'p> {
     /// See `measured`.
     element: measured::Element,
     key: Key,
+    /// Arrays of parts by number.
+    parts: Vec<parts::Parts>,
     /// Arrays inside arrays, on the way to an element.
     arrays: Vec<ArrayRef>,
     /// Elements that hold nothing and were handed to a function, which may make arrays of them.
@@ -237,6 +240,7 @@ impl<'p> Vm<'p> {
             marks: Vec::new(),
             element: measured::Element::default(),
             key: Key::Int(0),
+            parts: code.parts.iter().map(|_| Default::default()).collect(),
             arrays: Vec::new(),
             handed: Vec::new(),
             frames: Vec::new(),
@@ -432,6 +436,14 @@ impl<'p> Vm<'p> {
                     let n = self.store.get_num(array, slot)?;
                     self.nums.push(n);
                 }
+                Op::NumPart(parts) => {
+                    let n = self.part_num(parts);
+                    self.nums.push(n);
+                }
+                Op::NumPartAt { parts, at } => {
+                    let n = self.part_num_at(parts, at);
+                    self.nums.push(n);
+                }
                 Op::Arith(op) => {
                     let b = self.pop_num();
                     let a = self.pop_num();
@@ -577,6 +589,14 @@ impl<'p> Vm<'p> {
                     }
                     self.vals.push(v);
                 }
+                Op::ValPart(parts) => {
+                    let v = self.part_value(parts);
+                    self.vals.push(v);
+                }
+                Op::ValPartAt { parts, at } => {
+                    let v = self.part_value_at(parts, at);
+                    self.vals.push(v);
+                }
                 Op::PushArray(array) => {
                     let array = self.array(array)?;
                     self.vals.push(Value::Array(ArrayRef {
@@ -642,11 +662,14 @@ impl<'p> Vm<'p> {
                     let (array, slot) = self.element_read(operand)?;
                     self.append_cell(array, slot, out)?;
                 }
+                Op::AppendPart(parts) => self.append_part(parts),
+                Op::AppendPartAt { parts, at } => self.append_part_at(parts, at),
                 Op::AppendSubsep => self.text.extend_from_slice(&self.settings.subsep),
                 Op::AppendOfs => self.text.extend_from_slice(&self.settings.ofs),
                 Op::AppendOrs => self.text.extend_from_slice(&self.settings.ors),
 
                 // ---- keys ----
+                Op::KeyPartAt { parts, at } => self.key_part_at(parts, at),
                 Op::KeyText => self.key = Key::Text(self.pop_mark()),
                 Op::KeyNum => {
                     let n = self.pop_num();
@@ -1012,6 +1035,7 @@ impl<'p> Vm<'p> {
                     self.push_bool(found);
                 }
                 Op::DeleteElem(array) => self.delete(array)?,
+                Op::DeleteParts(parts) => self.delete_parts(parts),
                 Op::DeleteArray(array) => {
                     let array = self.array(array)?;
                     self.clear(array)?;
@@ -1162,6 +1186,8 @@ impl<'p> Vm<'p> {
                 Op::Match(re) => self.match_text(re)?,
                 Op::MatchHeld { held, re } => self.match_held(held, re)?,
                 Op::MatchGroups { array, re } => self.match_array(array, re)?,
+                Op::MatchParts { parts, re } => self.match_parts(parts, re)?,
+                Op::SplitParts { parts, sep } => self.split_parts(parts, sep)?,
                 Op::Split { array, sep } => self.split(array, sep)?,
                 Op::NoteTarget => {
                     self.target_is_regex = matches!(self.vals.last(), Some(Value::Regex(_)));

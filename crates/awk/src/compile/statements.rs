@@ -166,7 +166,10 @@ impl<'a> Compiler<'a> {
                         self.key(subs);
                         self.emit(Op::DeleteElem(array));
                     }
-                    None => self.emit(Op::DeleteArray(array)),
+                    None => self.emit(match self.parts_of(array) {
+                        Some(parts) => Op::DeleteParts(parts),
+                        None => Op::DeleteArray(array),
+                    }),
                 }
                 self.here(done);
             }
