@@ -204,6 +204,15 @@ pub enum From {
     Coprocess,
 }
 
+/// How the letters of a key are changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum KeyCase {
+    AsItIs,
+    Lower,
+    Upper,
+}
+
 /// One-argument functions of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -329,6 +338,8 @@ pub enum Op {
     StepSpecial { s: Special, step: Step }, StepField(Step), StepElem { array: Arr, step: Step },
     /// `a[$n]++` in one
     StepElemField { array: Arr, field: u32, step: Step },
+    /// `a[$i]++` for all `i` to NF, of a global `i`: the loop that follows finds nothing left to do, or does it
+    CountFields { array: Arr, var: u32, case: KeyCase, down: bool },
 
     // -- jumps
     /// the body of a loop, by its number, begins: from here native code may go on
@@ -428,7 +439,10 @@ pub enum Op {
     Mark(u32),
 
     // -- flow of records
-    BeginDone, BlockEnd, NextRecord { end: u32 }, Next, NextFile, Exit { given: bool }, Halt,
+    BeginDone, BlockEnd, NextRecord { end: u32 },
+    /// the same, where the rules do nothing but `a[$n]++`
+    NextCounted { array: Arr, field: u32, down: bool, end: u32 },
+    Next, NextFile, Exit { given: bool }, Halt,
 }
 
 const _: () = assert!(size_of::<Op>() <= 16);
@@ -455,7 +469,8 @@ impl Op {
             | Op::ExactCase { to, .. }
             | Op::FindArray { to, .. }
             | Op::ForNext { end: to }
-            | Op::NextRecord { end: to } => Some(to),
+            | Op::NextRecord { end: to }
+            | Op::NextCounted { end: to, .. } => Some(to),
             _ => None,
         }
     }
@@ -506,6 +521,8 @@ impl Op {
             | Op::ArithElem { array, .. }
             | Op::StepElem { array, .. }
             | Op::StepElemField { array, .. }
+            | Op::CountFields { array, .. }
+            | Op::NextCounted { array, .. }
             | Op::JumpIn { array, .. }
             | Op::FindArray { array, .. }
             | Op::SubArray(array)

@@ -20,6 +20,7 @@ use crate::regex::{Options, Regex};
 use crate::value::Value;
 
 mod builtins;
+mod counting;
 mod exact;
 mod expressions;
 mod facts;
@@ -226,6 +227,7 @@ impl<'a> Compiler<'a> {
         }
         let start = self.code.main_start;
         self.emit(Op::Jump(start));
+        self.count_in_batches();
         self.here(end);
         self.code.end_start = self.code.ops.len() as u32;
         for rule in &program.rules {

@@ -147,6 +147,17 @@ fn other_value(bytes: &[u8]) -> Result<Value, NoValue> {
     }
 }
 
+/// What is in a cell, as a number.
+///
+/// # Errors
+/// It holds an array; trouble of the heap.
+pub fn num_in(heap: &Heap, slot: Slot) -> Step<f64> {
+    match heap.cell(slot)? {
+        Cell::Str { bytes, .. } => Ok(crate::num::parse_prefix(bytes)),
+        cell => Ok(value_of(cell)?.to_num()),
+    }
+}
+
 /// Stores a value in a cell; an array is none.
 ///
 /// # Errors
@@ -448,10 +459,7 @@ impl Store {
         let heap = self.heap_of(array)?;
         match heap.cell_num(slot) {
             Some(n) => Ok(n),
-            None => match heap.cell(slot)? {
-                Cell::Str { bytes, .. } => Ok(crate::num::parse_prefix(bytes)),
-                cell => Ok(value_of(cell)?.to_num()),
-            },
+            None => num_in(heap, slot),
         }
     }
 

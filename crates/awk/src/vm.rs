@@ -175,6 +175,7 @@ pub struct Vm<'p> {
     since_commit: u64,
     skip: input::Skip,
     ahead: input::LookAhead,
+    batch: input::Batch,
     /// Who is told of marked places.
     pub watch: Option<Box<dyn Watch>>,
     /// Whether commits wait for the medium.
@@ -268,6 +269,7 @@ impl<'p> Vm<'p> {
             since_commit: 0,
             skip: Default::default(),
             ahead: Default::default(),
+            batch: Default::default(),
             watch: None,
             durability: Durability::Durable,
             lint_is_fatal: false,
@@ -1251,6 +1253,24 @@ impl<'p> Vm<'p> {
                     self.phase = Phase::Main;
                 }
                 Op::NextRecord { end } => {
+                    if !self.next_record()? {
+                        self.phase = Phase::End;
+                        self.ip = end as usize;
+                    }
+                }
+                Op::CountFields {
+                    array,
+                    var,
+                    case,
+                    down,
+                } => self.count_fields(array, var, case, if down { -1.0 } else { 1.0 }),
+                Op::NextCounted {
+                    array,
+                    field,
+                    down,
+                    end,
+                } => {
+                    self.count_records(array, field, if down { -1.0 } else { 1.0 })?;
                     if !self.next_record()? {
                         self.phase = Phase::End;
                         self.ip = end as usize;

@@ -80,6 +80,9 @@ impl<'a> Compiler<'a> {
                 if let Some(init) = init {
                     self.statement(init);
                 }
+                if let (Some(cond), Some(step)) = (cond, step) {
+                    self.count_at_once(cond, step, body);
+                }
                 self.emit_jump(Op::Jump, test);
                 self.here(start);
                 let number = self.begin_loop();

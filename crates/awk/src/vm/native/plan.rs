@@ -434,6 +434,7 @@ impl Plan {
             | Op::BlockEnd
             | Op::BeginDone
             | Op::NextRecord { .. }
+            | Op::NextCounted { .. }
             | Op::Next
             | Op::NextFile
             | Op::Exit { .. }
