@@ -204,6 +204,15 @@ pub enum From {
     Coprocess,
 }
 
+/// How the letters of a key are changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum KeyCase {
+    AsItIs,
+    Lower,
+    Upper,
+}
+
 /// One-argument functions of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -241,6 +250,8 @@ pub enum Op {
     NumVal,
     /// element at the key
     NumElem(Arr),
+    /// element of an array of parts (`vm/parts.rs`) at the key / at a number
+    NumPart(u32), NumPartAt { parts: u32, at: u32 },
 
     // -- numbers to number
     Arith(ArithOp),
@@ -274,6 +285,7 @@ pub enum Op {
     ValField(u32), ValFieldDyn,
     ValNum,
     ValElem(Arr),
+    ValPart(u32), ValPartAt { parts: u32, at: u32 },
     /// a variable or an element at the key handed on as it is, array or not
     PassLocal(u32), PassGlobal(u32), PassElem(Arr),
     /// the array itself, as an argument; a local that holds nothing becomes an array
@@ -290,6 +302,7 @@ pub enum Op {
     /// `$` of the number on top, which stays
     AppendFieldPeek,
     AppendElem { array: Arr, out: bool },
+    AppendPart(u32), AppendPartAt { parts: u32, at: u32 },
     AppendSubsep, AppendOfs, AppendOrs,
 
     // -- key register
@@ -301,6 +314,8 @@ pub enum Op {
     KeyConst(u32), KeyGlobal(u32), KeyLocal(u32), KeyField(u32),
     /// `$` of the popped number
     KeyFieldDyn,
+    /// an element of an array of parts
+    KeyPartAt { parts: u32, at: u32 },
 
     // -- store: value or number from its stack
     StoreGlobal { n: u32, keep: bool }, StoreNumGlobal { n: u32, keep: bool },
@@ -325,6 +340,8 @@ pub enum Op {
     StepSpecial { s: Special, step: Step }, StepField(Step), StepElem { array: Arr, step: Step },
     /// `a[$n]++` in one
     StepElemField { array: Arr, field: u32, step: Step },
+    /// `a[$i]++` for all `i` to NF, of a global `i`: the loop that follows finds nothing left to do, or does it
+    CountFields { array: Arr, var: u32, case: KeyCase, down: bool },
 
     // -- jumps
     /// the body of a loop, by its number, begins: from here native code may go on
@@ -363,6 +380,7 @@ pub enum Op {
     // -- matching, arrays
     MatchRecord(Re), MatchField { field: u32, re: Re }, MatchText(Re),
     In(Arr), DeleteElem(Arr), DeleteArray(Arr),
+    DeleteParts(u32),
     ForIn(Arr), ForNext { end: u32 }, ForEnd,
 
     // -- functions
@@ -396,6 +414,8 @@ pub enum Op {
     /// the same of the text, with an array for the groups
     MatchGroups { array: Arr, re: Re },
     Split { array: Arr, sep: Sep },
+    /// the same two for an array of parts
+    MatchParts { parts: u32, re: Re }, SplitParts { parts: u32, sep: Sep },
     /// whether the value on top, which is the target of the `Sub` that comes next, is a regular expression: so is the result
     NoteTarget,
     /// text: replacement, then target; leaves the count, and the new text as a value if there is any
@@ -429,7 +449,10 @@ pub enum Op {
     CheckNumber,
 
     // -- flow of records
-    BeginDone, BlockEnd, NextRecord { end: u32 }, Next, NextFile, Exit { given: bool }, Halt,
+    BeginDone, BlockEnd, NextRecord { end: u32 },
+    /// the same, where the rules do nothing but `a[$n]++`
+    NextCounted { array: Arr, field: u32, down: bool, end: u32 },
+    Next, NextFile, Exit { given: bool }, Halt,
 }
 
 const _: () = assert!(size_of::<Op>() <= 16);
@@ -457,7 +480,8 @@ impl Op {
             | Op::FindArray { to, .. }
             | Op::GetlineAgain { to, .. }
             | Op::ForNext { end: to }
-            | Op::NextRecord { end: to } => Some(to),
+            | Op::NextRecord { end: to }
+            | Op::NextCounted { end: to, .. } => Some(to),
             _ => None,
         }
     }
@@ -482,6 +506,75 @@ impl Op {
             _ => None,
         }
     }
+
+    /// Whether the instruction before may be one that sets the key register for this one.
+    pub fn takes_key(self) -> bool {
+        self.element().is_some() || matches!(self, Op::NumPart(_))
+    }
+
+    /// The array that an instruction does something with, and what.
+    pub fn array_use(self) -> Option<(Arr, ArrayUse)> {
+        match self {
+            Op::Split { array, .. } | Op::MatchGroups { array, .. } => {
+                Some((array, ArrayUse::Filled))
+            }
+            Op::NumElem(array)
+            | Op::ValElem(array)
+            | Op::AppendElem { array, .. }
+            | Op::DeleteArray(array)
+            | Op::LengthHeld(Held::Elem(array))
+            | Op::SubstrHeld {
+                held: Held::Elem(array),
+                ..
+            } => Some((array, ArrayUse::Read)),
+            Op::StoreElem { array, .. }
+            | Op::StoreNumElem { array, .. }
+            | Op::ArithElem { array, .. }
+            | Op::StepElem { array, .. }
+            | Op::StepElemField { array, .. }
+            | Op::CountFields { array, .. }
+            | Op::NextCounted { array, .. }
+            | Op::JumpIn { array, .. }
+            | Op::FindArray { array, .. }
+            | Op::SubArray(array)
+            | Op::In(array)
+            | Op::DeleteElem(array)
+            | Op::ForIn(array)
+            | Op::PassElem(array)
+            | Op::PushArray(array)
+            | Op::KeySubstr {
+                held: Held::Elem(array),
+                ..
+            }
+            | Op::KeyLetter {
+                held: Held::Elem(array),
+                ..
+            }
+            | Op::IndexHeld {
+                held: Held::Elem(array),
+                ..
+            }
+            | Op::MatchHeld {
+                held: Held::Elem(array),
+                ..
+            } => Some((array, ArrayUse::Other)),
+            Op::PassGlobal(n) | Op::LengthVariable(Held::Global(n)) => {
+                Some((Arr(n), ArrayUse::Other))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What an instruction does with an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArrayUse {
+    /// Puts parts of a string into it.
+    Filled,
+    /// Reads an element, or empties it.
+    Read,
+    /// Anything else.
+    Other,
 }
 
 /// What happens at a marked place.
@@ -564,6 +657,8 @@ pub struct Code {
     pub end_start: u32,
     /// Global arrays that the rules for records look into, with a field as the key.
     pub looked_up: Vec<(Arr, u32)>,
+    /// Which global arrays are arrays of parts (`vm/parts.rs`): their place in this list is their number.
+    pub parts: Vec<u32>,
     /// What every record contains that some rule for records acts on.
     pub required: Vec<Finder<'static>>,
     /// Whether there is any rule that needs input read.

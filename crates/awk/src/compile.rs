@@ -21,29 +21,55 @@ use crate::regex::{Options, Regex};
 use crate::value::Value;
 
 mod builtins;
+mod counting;
 mod exact;
 mod expressions;
 mod facts;
 mod lvalues;
+mod parts;
 mod shared;
 mod statements;
 
 /// Compiles a program; with the plan by which several processes may share its records, so that it says where they cannot.
 /// Errors (a malformed regular expression) go to `diagnostics`; the code is then not to be run.
-pub fn compile<'a>(
+pub fn compile(
+    program: &Resolved,
+    options: Options,
+    wish: Wish,
+    shared: Option<&Plan>,
+    diagnostics: &mut Diagnostics,
+) -> Code {
+    let code = compile_with(program, options, wish, shared, Vec::new(), diagnostics);
+    if !wish.parts || diagnostics.has_errors() {
+        return code;
+    }
+    match parts::arrays(&code) {
+        parts if parts.is_empty() => code,
+        parts => {
+            let told = &mut Diagnostics::default(); // the same once more
+            compile_with(program, options, wish, shared, parts, told)
+        }
+    }
+}
+
+/// `parts`: what the field of [`Code`] will be.
+fn compile_with<'a>(
     program: &'a Resolved,
     options: Options,
     wish: Wish,
     shared: Option<&'a Plan>,
+    parts: Vec<u32>,
     diagnostics: &'a mut Diagnostics,
 ) -> Code {
+    let mut code = Code::default();
+    code.parts = parts;
     let mut c = Compiler {
         program,
         options,
         wish,
         shared,
         diagnostics,
-        code: Code::default(),
+        code,
         labels: Vec::new(),
         patches: Vec::new(),
         inside: None,
@@ -73,6 +99,8 @@ pub struct Wish {
     pub exact: bool,
     /// Loops may be run by native code.
     pub native: bool,
+    /// Arrays may be arrays of parts (`vm/parts.rs`): nobody but the program's instructions looks at variables.
+    pub parts: bool,
 }
 
 /// A place in the code that is not known yet.
@@ -210,6 +238,7 @@ impl<'a> Compiler<'a> {
         }
         let start = self.code.main_start;
         self.emit(Op::Jump(start));
+        self.count_in_batches();
         self.here(end);
         self.code.end_start = self.code.ops.len() as u32;
         for rule in &program.rules {

@@ -72,9 +72,60 @@ impl SplitState {
     }
 }
 
+/// Where word `n`, from 1, of the record at `start..end` of `text` begins, and its length.
 #[inline]
-fn is_blank(b: u8) -> bool {
-    matches!(b, b' ' | b'\t' | b'\n')
+fn word_at(text: &[u8], start: usize, end: usize, n: u32) -> Option<(usize, usize)> {
+    // The bits of what is in a word, of the bytes from `at` on.
+    let words = |at: usize| match text.get(at..at + scan::STEP) {
+        // What lies behind the record makes short records no case of their own.
+        Some(bytes) => {
+            let (chunk, _) = scan::Chunk::of(bytes);
+            let valid = match end - at {
+                len @ ..scan::STEP => (1 << len) - 1,
+                _ => scan::ALL,
+            };
+            !chunk.blanks() & valid
+        }
+        None => {
+            let (chunk, valid) = scan::Chunk::of(&text[at..end]);
+            !chunk.blanks() & valid
+        }
+    };
+    let mut at = start;
+    let mut before = 0;
+    let mut left = n;
+    let (first, mut bits) = loop {
+        if at >= end {
+            return None;
+        }
+        let bits = words(at);
+        let mut starts = bits & !(bits << 1 | before);
+        let found = starts.count_ones();
+        if found >= left {
+            for _ in 1..left {
+                starts &= starts - 1;
+            }
+            let first = starts.trailing_zeros();
+            break (at + first as usize, bits);
+        }
+        left -= found;
+        before = bits >> (scan::STEP - 1);
+        at += scan::STEP;
+    };
+    // The word ends at the first byte behind its beginning that is in none.
+    let mut inside = u32::MAX << (first - at);
+    loop {
+        let stop = (!bits & inside & scan::ALL).trailing_zeros() as usize;
+        if stop < scan::STEP {
+            return Some((first, at + stop - first));
+        }
+        at += scan::STEP;
+        if at >= end {
+            return Some((first, end - first));
+        }
+        bits = words(at);
+        inside = u32::MAX;
+    }
 }
 
 impl Splitter {
@@ -165,14 +216,32 @@ impl Splitter {
                 let end = scan::Places::new(rest, *byte).next();
                 Some(&rest[..end.unwrap_or(rest.len())])
             }
-            Splitter::Blanks if n == 1 => {
-                let start = rec.iter().position(|b| !is_blank(*b))?;
-                let rest = &rec[start..];
-                let end = rest.iter().position(|b| is_blank(*b));
-                Some(&rest[..end.unwrap_or(rest.len())])
+            Splitter::Blanks => {
+                let (start, len) = word_at(rec, 0, rec.len(), n)?;
+                Some(&rec[start..start + len])
             }
             _ => None,
         }
+    }
+
+    /// [`Splitter::glance`] into the record at `start..end` of `text`: where the field begins there, and its length.
+    #[inline]
+    pub fn glance_at(
+        &self,
+        text: &[u8],
+        start: usize,
+        end: usize,
+        n: u32,
+    ) -> Option<(usize, usize)> {
+        if let Splitter::Blanks = self
+            && n > 0
+        {
+            return word_at(text, start, end, n);
+        }
+        let record = &text[start..end];
+        let field = self.glance(record, n)?;
+        let at = field.as_ptr() as usize - record.as_ptr() as usize;
+        Some((start + at, field.len()))
     }
 
     /// [`Splitter::split`], and what lies before, between and behind the fields: see [`separators`]. Nothing is between
@@ -440,6 +509,47 @@ fn split_chars(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_glance_sees_what_splitting_finds() {
+        let pieces = [
+            "",
+            "a",
+            "bc",
+            "0123456789abcde",
+            "0123456789abcdef",
+            "ö",
+            "ends-after-more-than-sixteen",
+        ];
+        let gaps = [" ", "\t\n", "                 ", ""];
+        let text = |seed: usize| {
+            (0..seed % 6).fold(String::new(), |text, i| {
+                let piece = pieces[(seed / (i + 1) + i * 5) % pieces.len()];
+                text + gaps[(seed / 7 + i) % gaps.len()] + piece
+            })
+        };
+        for fs in [" ", "\t", "b"] {
+            let splitter = Splitter::from_fs(fs.as_bytes(), Charset::Utf8, false).unwrap();
+            for seed in 0..3000 {
+                let record = text(seed);
+                let wanted = fields(fs, &record, false);
+                let long = format!("before{record}behind and more text");
+                for n in 1..8 {
+                    let field = wanted.get(n - 1).map(String::as_bytes);
+                    let seen = splitter.glance(record.as_bytes(), n as u32);
+                    let place = splitter.glance_at(long.as_bytes(), 6, 6 + record.len(), n as u32);
+                    let within = place.map(|(at, len)| &long.as_bytes()[at..at + len]);
+                    // An empty record has no fields, and one that is empty tells the same.
+                    assert_eq!(
+                        seen.unwrap_or_default(),
+                        field.unwrap_or_default(),
+                        "{record:?} {n}"
+                    );
+                    assert_eq!(seen, within, "{record:?} {n}");
+                }
+            }
+        }
+    }
 
     fn fields(fs: &str, rec: &str, paragraph: bool) -> Vec<String> {
         let splitter = Splitter::from_fs(fs.as_bytes(), Charset::Utf8, false).unwrap();

@@ -7,7 +7,7 @@ use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use awk_syntax::independence::{self, Plan};
+use awk_syntax::independence::{self, MergeArray, Plan};
 use awk_syntax::names::{Library, Special};
 use awk_syntax::{Diagnostic, Diagnostics, Dialect, Kind, Resolved, Severity, Sources};
 use heap::{Durability, Heap};
@@ -111,7 +111,12 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
     };
     let plan = language.shared.then(|| plan(&resolved));
     let shared = plan.as_ref().and_then(|plan| plan.as_ref().ok());
-    let code = compile(&resolved, options, language.wish, shared, &mut diagnostics);
+    let mut wish = language.wish;
+    // A heap that is a file keeps the arrays, and what several processes make is put together from them.
+    let makes_anew = |plan: &Plan| plan.arrays.iter().any(|(_, m)| *m == MergeArray::Whole);
+    wish.parts &=
+        !heap.is_persistent() && !language.reading.lints.general && !shared.is_some_and(makes_anew);
+    let code = compile(&resolved, options, wish, shared, &mut diagnostics);
     if diagnostics.has_errors() {
         return Err(refusal(&diagnostics, &resolved.sources));
     }

@@ -73,6 +73,9 @@ pub struct Record {
     measured: usize,
 }
 
+/// Where a field begins and ends.
+pub type Span = (u32, u32);
+
 /// No field has this number.
 const NONE: usize = usize::MAX;
 
@@ -337,6 +340,16 @@ impl Record {
         }
         self.split_to(usize::MAX);
         self.spans.len()
+    }
+
+    /// All fields as they were read: the text that they are places in, and the places. None if they were assigned since,
+    /// or there may be more to them.
+    pub fn cut_places(&mut self) -> Option<(&[u8], &[Span])> {
+        if self.edited || self.notation != Notation::Plain {
+            return None;
+        }
+        self.split_to(usize::MAX);
+        Some((self.fields_text(), &self.spans))
     }
 
     /// NF as a number.

@@ -303,6 +303,30 @@ impl RecordReader {
         Some(&self.buf[start..ahead.ends[at]])
     }
 
+    /// The lines that come next, as far as their ends have been found: the buffer, where the first line begins in it,
+    /// and where each ends.
+    #[inline]
+    pub fn ready_lines(&mut self, byte: u8) -> (&[u8], usize, &[usize]) {
+        if self.own_separator.is_some() {
+            return (&[], 0, &[]);
+        }
+        self.ahead.find(&self.buf[..self.end], self.start, byte);
+        let ahead = &self.ahead;
+        let ends = &ahead.ends[ahead.at..ahead.len];
+        (&self.buf[..self.end], self.start, ends)
+    }
+
+    /// Gives out `count` of [`RecordReader::ready_lines`], at least one; the last one's range.
+    pub fn give_lines(&mut self, count: usize) -> Range<usize> {
+        let last = self.ahead.at + count - 1;
+        let end = self.ahead.ends[last];
+        if count > 1 {
+            self.start = self.ahead.ends[last - 1] + 1;
+        }
+        self.ahead.at = last + 1;
+        self.give(self.start, end, end + 1)
+    }
+
     /// Passes over records that end with `byte`, lie in the buffer and lack what `finder` looks for, but not over the last
     /// one there; gives their number.
     pub fn pass_over(&mut self, byte: u8, finder: &Finder<'_>) -> u64 {

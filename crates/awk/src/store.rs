@@ -147,6 +147,17 @@ fn other_value(bytes: &[u8]) -> Result<Value, NoValue> {
     }
 }
 
+/// What is in a cell, as a number.
+///
+/// # Errors
+/// It holds an array; trouble of the heap.
+pub fn num_in(heap: &Heap, slot: Slot) -> Step<f64> {
+    match heap.cell(slot)? {
+        Cell::Str { bytes, .. } => Ok(crate::num::parse_prefix(bytes)),
+        cell => Ok(value_of(cell)?.to_num()),
+    }
+}
+
 /// Stores a value in a cell; an array is none.
 ///
 /// # Errors
@@ -448,10 +459,7 @@ impl Store {
         let heap = self.heap_of(array)?;
         match heap.cell_num(slot) {
             Some(n) => Ok(n),
-            None => match heap.cell(slot)? {
-                Cell::Str { bytes, .. } => Ok(crate::num::parse_prefix(bytes)),
-                cell => Ok(value_of(cell)?.to_num()),
-            },
+            None => num_in(heap, slot),
         }
     }
 
@@ -540,6 +548,15 @@ impl Store {
     /// No memory.
     pub fn make_transient(&mut self, n: u32) -> Step<()> {
         self.arrays[n as usize] = Some(self.scratch_array(false)?);
+        Ok(())
+    }
+
+    /// Makes global number `n` an empty array that is no element of the heap's globals: for a process that commits nothing.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn make_apart(&mut self, n: u32) -> Step<()> {
+        self.arrays[n as usize] = Some(main_array(self.main.table_new()?));
         Ok(())
     }
 

@@ -41,6 +41,7 @@ mod native;
 mod outer;
 mod output;
 mod parallel;
+mod parts;
 mod resume;
 mod sort;
 mod strings;
@@ -129,6 +130,8 @@ pub struct Vm<'p> {
     /// See `measured`.
     element: measured::Element,
     key: Key,
+    /// Arrays of parts by number.
+    parts: Vec<parts::Parts>,
     /// Arrays inside arrays, on the way to an element.
     arrays: Vec<ArrayRef>,
     /// Elements that hold nothing and were handed to a function, which may make arrays of them.
@@ -177,6 +180,7 @@ pub struct Vm<'p> {
     parallel: Option<Parallel>,
     skip: input::Skip,
     ahead: input::LookAhead,
+    batch: input::Batch,
     /// Who is told of marked places.
     pub watch: Option<Box<dyn Watch>>,
     /// Whether commits wait for the medium.
@@ -242,6 +246,7 @@ impl<'p> Vm<'p> {
             marks: Vec::new(),
             element: measured::Element::default(),
             key: Key::Int(0),
+            parts: code.parts.iter().map(|_| Default::default()).collect(),
             arrays: Vec::new(),
             handed: Vec::new(),
             frames: Vec::new(),
@@ -270,6 +275,7 @@ impl<'p> Vm<'p> {
             parallel: None,
             skip: Default::default(),
             ahead: Default::default(),
+            batch: Default::default(),
             watch: None,
             durability: Durability::Durable,
             lint_is_fatal: false,
@@ -438,6 +444,14 @@ impl<'p> Vm<'p> {
                     let n = self.store.get_num(array, slot)?;
                     self.nums.push(n);
                 }
+                Op::NumPart(parts) => {
+                    let n = self.part_num(parts);
+                    self.nums.push(n);
+                }
+                Op::NumPartAt { parts, at } => {
+                    let n = self.part_num_at(parts, at);
+                    self.nums.push(n);
+                }
                 Op::Arith(op) => {
                     let b = self.pop_num();
                     let a = self.pop_num();
@@ -583,6 +597,14 @@ impl<'p> Vm<'p> {
                     }
                     self.vals.push(v);
                 }
+                Op::ValPart(parts) => {
+                    let v = self.part_value(parts);
+                    self.vals.push(v);
+                }
+                Op::ValPartAt { parts, at } => {
+                    let v = self.part_value_at(parts, at);
+                    self.vals.push(v);
+                }
                 Op::PushArray(array) => {
                     let array = self.array(array)?;
                     self.vals.push(Value::Array(ArrayRef {
@@ -648,11 +670,14 @@ impl<'p> Vm<'p> {
                     let (array, slot) = self.element_read(operand)?;
                     self.append_cell(array, slot, out)?;
                 }
+                Op::AppendPart(parts) => self.append_part(parts),
+                Op::AppendPartAt { parts, at } => self.append_part_at(parts, at),
                 Op::AppendSubsep => self.text.extend_from_slice(&self.settings.subsep),
                 Op::AppendOfs => self.text.extend_from_slice(&self.settings.ofs),
                 Op::AppendOrs => self.text.extend_from_slice(&self.settings.ors),
 
                 // ---- keys ----
+                Op::KeyPartAt { parts, at } => self.key_part_at(parts, at),
                 Op::KeyText => self.key = Key::Text(self.pop_mark()),
                 Op::KeyNum => {
                     let n = self.pop_num();
@@ -1019,6 +1044,7 @@ impl<'p> Vm<'p> {
                     self.push_bool(found);
                 }
                 Op::DeleteElem(array) => self.delete(array)?,
+                Op::DeleteParts(parts) => self.delete_parts(parts),
                 Op::DeleteArray(array) => {
                     let array = self.array(array)?;
                     self.clear(array)?;
@@ -1169,6 +1195,8 @@ impl<'p> Vm<'p> {
                 Op::Match(re) => self.match_text(re)?,
                 Op::MatchHeld { held, re } => self.match_held(held, re)?,
                 Op::MatchGroups { array, re } => self.match_array(array, re)?,
+                Op::MatchParts { parts, re } => self.match_parts(parts, re)?,
+                Op::SplitParts { parts, sep } => self.split_parts(parts, sep)?,
                 Op::Split { array, sep } => self.split(array, sep)?,
                 Op::CheckWhole => self.check_whole()?,
                 Op::CheckNumber => self.check_number()?,
@@ -1239,6 +1267,24 @@ impl<'p> Vm<'p> {
                     self.phase = Phase::Main;
                 }
                 Op::NextRecord { end } => {
+                    if !self.next_record()? {
+                        self.phase = Phase::End;
+                        self.ip = end as usize;
+                    }
+                }
+                Op::CountFields {
+                    array,
+                    var,
+                    case,
+                    down,
+                } => self.count_fields(array, var, case, if down { -1.0 } else { 1.0 }),
+                Op::NextCounted {
+                    array,
+                    field,
+                    down,
+                    end,
+                } => {
+                    self.count_records(array, field, if down { -1.0 } else { 1.0 })?;
                     if !self.next_record()? {
                         self.phase = Phase::End;
                         self.ip = end as usize;

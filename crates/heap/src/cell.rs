@@ -164,6 +164,22 @@ impl KeyWords {
         })
     }
 
+    /// The same for the text at `at..at + len` of a longer one: what lies behind it makes lengths no matter of branches,
+    /// which nobody can foresee.
+    #[inline(always)]
+    pub(crate) fn inline_within(text: &[u8], at: usize, len: usize) -> Option<KeyWords> {
+        match text.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
+            Some(bytes) if len <= INLINE_BYTES_MAX => {
+                let kept = u128::from_le_bytes(*bytes) & ((1 << (8 * len)) - 1);
+                Some(KeyWords(
+                    kept as u64,
+                    (kept >> 64) as u64 | (len as u64) << 56,
+                ))
+            }
+            _ => KeyWords::inline(text.get(at..at + len)?),
+        }
+    }
+
     pub(crate) fn tag(self) -> u8 {
         (self.1 >> 56) as u8
     }
@@ -446,7 +462,12 @@ mod tests {
                 (word(&wanted), word(&wanted[8..])),
                 "{len}"
             );
+            for behind in [0, 1, 20] {
+                let long = [b"before ", &text[..len], &vec![b'x'; behind]].concat();
+                assert_eq!(KeyWords::inline_within(&long, 7, len), Some(words));
+            }
         }
+        assert_eq!(KeyWords::inline_within(&[b'x'; 40], 3, 16), None);
     }
 
     fn same(n: i64) {

@@ -4,6 +4,7 @@
 //! Nothing here has an effect on meaning; damage is passed over in silence, since the look-up will find it.
 
 use crate::cell::{KeyWords, Slot};
+use crate::layout::VALUE;
 use crate::table::Table;
 use crate::{Heap, Result};
 
@@ -14,6 +15,10 @@ pub struct Fetched {
     hash: u64,
     /// The slot where a search begins; 0 if there is none.
     slot: u64,
+    /// Slots from there to the end of its segment, of which the next may be another table's.
+    slots: u64,
+    /// The entry that seems to be the key's; 0 if it is not known.
+    entry: u64,
 }
 
 impl Default for Fetched {
@@ -22,6 +27,8 @@ impl Default for Fetched {
             words: KeyWords(0, u64::MAX), // no key's
             hash: 0,
             slot: 0,
+            slots: 0,
+            entry: 0,
         }
     }
 }
@@ -37,9 +44,29 @@ impl Heap {
     #[inline]
     pub fn fetch(&self, t: Table, key: &[u8]) -> Fetched {
         let (words, hash) = self.words_and_hash(key);
-        let slot = self.home_slot(t, hash).ok().flatten().unwrap_or(0);
+        self.fetch_words(t, words, hash)
+    }
+
+    /// The same for the key that lies at `at..at + len` of `text`: quicker where more text lies behind it.
+    #[inline]
+    pub fn fetch_within(&self, t: Table, text: &[u8], at: usize, len: usize) -> Fetched {
+        match KeyWords::inline_within(text, at, len) {
+            Some(words) => self.fetch_words(t, words, self.hash_words(words)),
+            None => self.fetch(t, text.get(at..at + len).unwrap_or_default()),
+        }
+    }
+
+    #[inline(always)]
+    fn fetch_words(&self, t: Table, words: KeyWords, hash: u64) -> Fetched {
+        let (slot, slots) = self.home_slot(t, hash).ok().flatten().unwrap_or((0, 0));
         self.region.prefetch(slot);
-        Fetched { words, hash, slot }
+        Fetched {
+            words,
+            hash,
+            slot,
+            slots,
+            entry: 0,
+        }
     }
 
     /// Fetches the entry that the slot names; to be called when that has come.
@@ -64,6 +91,29 @@ impl Heap {
         }
     }
 
+    /// As [`Heap::fetch_entry`], and notes the entry for [`Heap::entry_of_fetched`]: the table must be as it was when the key
+    /// was fetched.
+    #[inline]
+    pub fn find_ahead(&self, fetched: &mut Fetched) {
+        if fetched.slot != 0
+            && let Some(entry) = self.entry_near_slot(fetched.slot, fetched.slots, fetched.hash)
+        {
+            fetched.entry = entry;
+            self.region.prefetch(entry);
+        }
+    }
+
+    /// Fetches the text of the key of the entry that [`Heap::find_ahead`] noted, if it is a long one.
+    #[inline]
+    pub fn fetch_text_ahead(&self, fetched: &Fetched) {
+        if fetched.words.is_blob()
+            && fetched.entry != 0
+            && let Ok(words) = self.entry_words(fetched.entry)
+        {
+            self.region.prefetch(words.0);
+        }
+    }
+
     /// As [`Heap::entry`], without hashing the key again if it is the one that was fetched.
     ///
     /// # Errors
@@ -71,8 +121,22 @@ impl Heap {
     #[inline]
     pub fn entry_fetched(&mut self, t: Table, key: &[u8], fetched: &Fetched) -> Result<Slot> {
         match KeyWords::inline(key) {
-            Some(words) if words == fetched.words => self.entry_of_words(t, words, fetched.hash),
+            Some(words) if words == fetched.words => {
+                self.entry_of_words(t, words, &[], fetched.hash)
+            }
             _ => self.entry(t, key),
         }
+    }
+
+    /// As [`Heap::entry`] for the key that was fetched for this table; since then no element was removed from it.
+    ///
+    /// # Errors
+    /// As [`Heap::entry`].
+    #[inline]
+    pub fn entry_of_fetched(&mut self, t: Table, key: &[u8], fetched: &Fetched) -> Result<Slot> {
+        if fetched.entry != 0 && self.entry_is(fetched.entry, fetched.words, key)? {
+            return Ok(Slot(fetched.entry + VALUE));
+        }
+        self.entry_of_words(t, fetched.words, key, fetched.hash)
     }
 }

@@ -93,7 +93,7 @@ fn tag_of(hash: u64) -> u64 {
 impl Heap {
     /// Multiply and fold, twice, keyed with the heap's secret seed (the construction of wyhash, Wang Yi).
     #[inline(always)]
-    fn hash_words(&self, words: KeyWords) -> u64 {
+    pub(crate) fn hash_words(&self, words: KeyWords) -> u64 {
         let seed = self.hash_seed;
         let once = fold(words.0 ^ seed, words.1 ^ 0x9E37_79B9_7F4A_7C15);
         fold(once ^ 0xD6E8_FEB8_6659_FD93, seed | 1)
@@ -245,11 +245,15 @@ impl Heap {
         (key.words, key.hash)
     }
 
-    /// The slot where a search for `hash` begins; none in a table without an index.
+    /// The slot where a search for `hash` begins, and how many slots there are to the end of its segment; none in a table
+    /// without an index.
     #[inline]
-    pub(crate) fn home_slot(&self, t: Table, hash: u64) -> Result<Option<u64>> {
+    pub(crate) fn home_slot(&self, t: Table, hash: u64) -> Result<Option<(u64, u64)>> {
         let segment = self.segment(t, hash)?;
-        Ok(segment.map(|segment| segment.slot(tag_of(hash))))
+        Ok(segment.map(|segment| {
+            let home = tag_of(hash);
+            (segment.slot(home), segment.mask + 1 - (home & segment.mask))
+        }))
     }
 
     /// The entry that a slot names, if it can be that of `hash`.
@@ -257,6 +261,35 @@ impl Heap {
     pub(crate) fn entry_in_slot(&self, slot: u64, hash: u64) -> Result<Option<u64>> {
         let slot = IndexSlot(self.region.get(slot)?);
         Ok((slot.0 != 0 && slot.tag() == tag_of(hash)).then(|| slot.entry()))
+    }
+
+    /// The entry that one of `count` slots from this one on names, if it can be that of `hash` by its tag.
+    #[inline(always)]
+    pub(crate) fn entry_near_slot(&self, slot: u64, count: u64, hash: u64) -> Option<u64> {
+        for i in 0..count {
+            let slot = IndexSlot(self.region.get(slot.wrapping_add(i * SLOT_BYTES)).ok()?);
+            if slot.0 == 0 {
+                return None;
+            }
+            if slot.tag() == tag_of(hash) {
+                return Some(slot.entry());
+            }
+        }
+        None
+    }
+
+    /// Whether an entry has the key of these words, and this text if it is a long one.
+    #[inline(always)]
+    pub(crate) fn entry_is(&self, entry: u64, words: KeyWords, text: &[u8]) -> Result<bool> {
+        let text = if words.is_blob() { text } else { &[] };
+        self.entry_has(
+            entry,
+            &Key {
+                words,
+                text,
+                hash: 0,
+            },
+        )
     }
 
     /// The entry of `key`.
@@ -332,17 +365,17 @@ impl Heap {
         }
     }
 
-    /// As [`Heap::entry`] for a short key whose hash is known.
+    /// As [`Heap::entry`] for a key whose words and hash are known; `text` is looked at only if it is a long one.
     #[inline]
-    pub(crate) fn entry_of_words(&mut self, t: Table, words: KeyWords, hash: u64) -> Result<Slot> {
-        self.entry_of(
-            t,
-            Key {
-                words,
-                text: &[],
-                hash,
-            },
-        )
+    pub(crate) fn entry_of_words(
+        &mut self,
+        t: Table,
+        words: KeyWords,
+        text: &[u8],
+        hash: u64,
+    ) -> Result<Slot> {
+        let text = if words.is_blob() { text } else { &[] };
+        self.entry_of(t, Key { words, text, hash })
     }
 
     #[inline(never)]

@@ -211,7 +211,10 @@ impl<'a> Compiler<'a> {
                     self.text(&args[0]);
                     let re = self.pattern(&args[1]);
                     if let Some(array) = self.array_argument(which, array) {
-                        self.emit(Op::MatchGroups { array, re });
+                        self.emit(match self.parts_of(array) {
+                            Some(parts) => Op::MatchParts { parts, re },
+                            None => Op::MatchGroups { array, re },
+                        });
                     }
                     return;
                 }
@@ -304,7 +307,7 @@ impl<'a> Compiler<'a> {
                 !matches!(self.program.place(*name, self.inside), Place::Special(_))
             }
             ExprKind::Field(number) => const_field(number).is_some(),
-            ExprKind::Index { array, .. } => !self.is_symtab(array),
+            ExprKind::Index { array, .. } => !self.is_symtab(array) && self.parts(array).is_none(),
             _ => false,
         }
     }
@@ -427,7 +430,10 @@ impl<'a> Compiler<'a> {
             }
         };
         if let Some(array) = self.array_argument(Builtin::Split, &args[1]) {
-            self.emit(Op::Split { array, sep });
+            self.emit(match self.parts_of(array) {
+                Some(parts) => Op::SplitParts { parts, sep },
+                None => Op::Split { array, sep },
+            });
         }
     }
 

@@ -83,6 +83,10 @@ impl<'a> Compiler<'a> {
                 }
             },
             ExprKind::Index { array, subs } if !self.is_symtab(array) => {
+                if let Some(parts) = self.parts(array) {
+                    let at_number = |at| Op::NumPartAt { parts, at };
+                    return self.part(subs, at_number, Op::NumPart(parts));
+                }
                 let array = self.array(array);
                 self.key(subs);
                 self.emit(Op::NumElem(array));
@@ -270,6 +274,10 @@ impl<'a> Compiler<'a> {
                 self.emit(Op::ValSymbol);
             }
             ExprKind::Index { array, subs } => {
+                if let Some(parts) = self.parts(array) {
+                    let at_number = |at| Op::ValPartAt { parts, at };
+                    return self.part(subs, at_number, Op::ValPart(parts));
+                }
                 let array = self.array(array);
                 self.key(subs);
                 self.emit(Op::ValElem(array));
@@ -352,6 +360,10 @@ impl<'a> Compiler<'a> {
                 }
             },
             ExprKind::Index { array, subs } if !self.is_symtab(array) => {
+                if let Some(parts) = self.parts(array) {
+                    let at_number = |at| Op::AppendPartAt { parts, at };
+                    return self.part(subs, at_number, Op::AppendPart(parts));
+                }
                 let array = self.array(array);
                 self.key(subs);
                 self.emit(Op::AppendElem { array, out });

@@ -127,6 +127,7 @@ impl<'a> Compiler<'a> {
                     self.emit(Op::KeyText);
                 }
                 ExprKind::Builtin { which, args, .. } if self.key_substr(*which, args) => {}
+                ExprKind::Index { array, subs } if self.key_part(array, subs) => {}
                 _ => {
                     self.val(sub);
                     self.emit(Op::KeyVal);

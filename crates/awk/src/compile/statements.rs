@@ -83,6 +83,9 @@ impl<'a> Compiler<'a> {
                 if let Some(init) = init {
                     self.statement(init);
                 }
+                if let (Some(cond), Some(step)) = (cond, step) {
+                    self.count_at_once(cond, step, body);
+                }
                 self.emit_jump(Op::Jump, test);
                 self.here(start);
                 let number = self.begin_loop();
@@ -169,7 +172,10 @@ impl<'a> Compiler<'a> {
                         self.key(subs);
                         self.emit(Op::DeleteElem(array));
                     }
-                    None => self.emit(Op::DeleteArray(array)),
+                    None => self.emit(match self.parts_of(array) {
+                        Some(parts) => Op::DeleteParts(parts),
+                        None => Op::DeleteArray(array),
+                    }),
                 }
                 self.here(done);
             }

@@ -3,11 +3,13 @@
 //! Invariant: `record.reader` is the main input while `Input::open` holds.
 
 mod ahead;
+mod count;
 mod getline;
 mod operands;
 mod skip;
 
 pub(super) use ahead::LookAhead;
+pub(super) use count::Batch;
 pub(super) use getline::Into;
 pub use operands::assignment;
 pub(super) use skip::Skip;

@@ -280,7 +280,8 @@ impl Vm<'_> {
         }
     }
 
-    pub(super) fn split(&mut self, array: Arr, sep: Sep) -> Result<()> {
+    /// Divides the top string of the text buffer: where it begins; the places of its parts are in `spans`.
+    pub(super) fn cut_text(&mut self, sep: Sep) -> Result<usize> {
         let splitter = match sep {
             Sep::Default => self.settings.fs.clone(),
             Sep::Const(n) if !self.settings.ignore_case => {
@@ -293,7 +294,6 @@ impl Vm<'_> {
             }
         };
         let mark = self.pop_mark();
-        let array = self.array(array)?;
         self.spans.clear();
         if self.settings.input == Notation::Csv && sep == Sep::Default {
             let subject = self.text.split_off(mark);
@@ -305,6 +305,12 @@ impl Vm<'_> {
             // A newline separates in records of paragraphs, but not here (gawk 5.3).
             splitter.split(charset, &self.text[mark..], false, &mut self.spans);
         }
+        Ok(mark)
+    }
+
+    pub(super) fn split(&mut self, array: Arr, sep: Sep) -> Result<()> {
+        let mark = self.cut_text(sep)?;
+        let array = self.array(array)?;
         if self.inner_in_use() {
             self.clear(array)?;
         }

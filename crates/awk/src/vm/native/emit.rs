@@ -949,6 +949,23 @@ impl Emitter<'_, '_> {
                 self.check(at);
                 self.nums.push(n);
             }
+            Op::NumPart(parts) => {
+                let (key, kind) = self.take_key();
+                let parts = self.int(parts);
+                let address = support::part_num as *const () as usize;
+                let n = self.ask(address, &[parts, key, kind]);
+                self.check(at);
+                self.nums.push(n);
+            }
+            Op::NumPartAt { parts, at: number } => {
+                let parts = self.int(parts);
+                let key = self.b.ins().f64const(f64::from(number));
+                let kind = self.b.ins().iconst(types::I64, support::KEY_NUMBER);
+                let address = support::part_num as *const () as usize;
+                let n = self.ask(address, &[parts, key, kind]);
+                self.check(at);
+                self.nums.push(n);
+            }
             Op::ValElem(array) => self.element_value(at, array.0),
             Op::StoreElem { array, keep } => {
                 let (key, kind) = self.take_key();

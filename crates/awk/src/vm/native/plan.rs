@@ -335,9 +335,8 @@ impl Plan {
         // The key's instruction and the array's become one.
         let key = |effect: Effect| {
             let next = at + 1;
-            let pairs = next < self.end
-                && code.ops[next as usize].element().is_some()
-                && !leaders.contains(&next);
+            let pairs =
+                next < self.end && code.ops[next as usize].takes_key() && !leaders.contains(&next);
             if pairs { effect } else { Effect::Foreign }
         };
         let variable = |variable, effect: Effect| {
@@ -379,7 +378,7 @@ impl Plan {
             Op::ValSpecial(s) if in_loop && is_number(s) => native((0, 0), (0, 1)),
             // The machine may have to do it again: what it takes from a stack would be gone.
             Op::ValElem(array) if in_loop && array != Arr::TOP => native((0, 0), (0, 1)),
-            Op::NumElem(_) => native((0, 1), (0, 0)),
+            Op::NumElem(_) | Op::NumPart(_) | Op::NumPartAt { .. } => native((0, 1), (0, 0)),
             Op::KeyNum => key(native((1, 0), (0, 0))),
             Op::KeyFieldDyn => key(native((1, 0), (0, 0))),
             Op::KeyField(_) => key(native((0, 0), (0, 0))),
@@ -437,6 +436,7 @@ impl Plan {
             | Op::BlockEnd
             | Op::BeginDone
             | Op::NextRecord { .. }
+            | Op::NextCounted { .. }
             | Op::Next
             | Op::NextFile
             | Op::Exit { .. }

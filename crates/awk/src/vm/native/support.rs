@@ -229,6 +229,11 @@ pub(super) extern "C" fn element_num(
     c.done(result)
 }
 
+pub(super) extern "C" fn part_num(c: &mut Context<'_, '_>, parts: u32, key: f64, kind: i64) -> f64 {
+    c.set_key(key, kind);
+    c.vm.part_num(parts)
+}
+
 pub(super) extern "C" fn element_value(
     c: &mut Context<'_, '_>,
     array: u32,

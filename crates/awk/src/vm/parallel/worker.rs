@@ -161,7 +161,7 @@ impl Vm<'_> {
         let mut lens = Vec::new();
         for (n, merge) in &plan.arrays {
             if *merge != MergeArray::Made {
-                self.store.make_transient(*n)?;
+                self.store.make_apart(*n)?;
             }
             let array = self.store.global_array(Arr(*n), &self.code.globals)?;
             if *merge == MergeArray::Whole {
