@@ -244,7 +244,10 @@ impl Vm<'_> {
 
     /// Nothing would come between opening a file and its first read that a program, or who watches it, could see.
     fn reads_at_once(&self) -> bool {
-        self.code.begin_file.is_none() && self.resume.is_none() && !self.sandbox
+        self.code.begin_file.is_none()
+            && self.resume.is_none()
+            && !self.sandbox
+            && self.parallel.is_none()
     }
 
     /// What an operand means that could not be opened as a file; true if there is something to read.
