@@ -6,10 +6,12 @@ noted as slower than that, and one that is slow, and far from the best other, is
 """
 
 import math
+import os
 import statistics
+import subprocess
 
 from . import plot
-from .harness import Run, compiled, fingerprint, median, output_folder, peers, spread
+from .harness import Run, compiled, environment, fingerprint, median, output_folder, peers, spread
 from .rows import EXTENDED, ROWS, SMALL
 
 ROUNDS = 3
@@ -22,6 +24,8 @@ WORDCOUNT_TARGET = 3
 LIMIT_TARGET = 2
 OURS = "pmawk"
 HAND = "hand-written"
+JOBS = os.cpu_count() or 1
+SHARED = f"pmawk -j {JOBS}"
 
 
 class Figures:
@@ -72,11 +76,12 @@ def run(report, small, names):
     if not small:
         report.picture(
             "awk",
-            plot.speeds([(row.name, {name: of.wall for name, of in figures.items() if name != HAND}) for row, figures in told], OURS),
+            plot.speeds([(row.name, {name: of.wall for name, of in figures.items() if name not in (HAND, SHARED)}) for row, figures in told], OURS),
             "speed of each awk on each row",
         )
     show(report, told, list(awks))
     conclude(report, told)
+    show_shared(report, told, awks, smaller)
 
 
 def measure(row, awks, smaller):
@@ -85,6 +90,8 @@ def measure(row, awks, smaller):
     if row.limit_program:
         program = compiled(f"limit/{row.limit_program}.c")
         commands[HAND] = [str(program), *map(str, row.operands(smaller)), *row.limit_words]
+    if row.operands(smaller):
+        commands[SHARED] = [*awks[OURS], "-j", str(JOBS), *row.words_for(OURS, smaller)]
     figures = {name: Figures() for name in commands}
     output = output_folder() / "perdure-bench-output"
     answers = {}
@@ -94,9 +101,9 @@ def measure(row, awks, smaller):
             best = best_other(figures)[1]
             for name, command in commands.items():
                 own = figures[name]
-                if own.over or (number > 0 and name != OURS and own.wall > max(AGAIN * best, AGAIN_SECONDS)):
+                if own.over or (number > 0 and name not in (OURS, SHARED) and own.wall > max(AGAIN * best, AGAIN_SECONDS)):
                     continue
-                once = Run(command, limit=0 if name == OURS else row.limit, output=output)
+                once = Run(command, limit=0 if name in (OURS, SHARED) else row.limit, output=output)
                 if once.over:
                     own.over = row.limit
                     continue
@@ -123,7 +130,7 @@ def rounds(row, smaller, figures):
 
 def best_other(figures):
     """Name and seconds of the fastest peer."""
-    others = [(name, of.wall) for name, of in figures.items() if name not in (OURS, HAND)]
+    others = [(name, of.wall) for name, of in figures.items() if name not in (OURS, HAND, SHARED)]
     return min(others, key=lambda item: item[1], default=("none", math.inf))
 
 
@@ -193,3 +200,24 @@ def conclude(report, told):
     report.targets(targets)
     lost = [row.name for row, figures in told if best_other(figures)[1] <= figures[OURS].wall]
     report.say(f"Rows lost: {', '.join(lost)}." if lost else "No row is lost.")
+
+
+def show_shared(report, told, awks, smaller):
+    """What several processes do for one, and why not, where they do not."""
+    rows = []
+    for row, figures in told:
+        if SHARED not in figures:
+            continue
+        ours, shared = figures[OURS].wall, figures[SHARED].wall
+        rows.append([row.name, seconds(ours), seconds(shared), f"{ours / shared:.2f}", explanation(row, awks, smaller)])
+    if rows:
+        report.say(f"Several processes for one input, {JOBS} of them, with the same output:")
+        report.table(["row", "one (s)", f"-j {JOBS} (s)", "speed-up", "what was done"], rows)
+
+
+def explanation(row, awks, smaller):
+    command = [*awks[OURS], "-j", str(JOBS), "--explain-parallel", *row.words_for(OURS, smaller)]
+    done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    lines = [line.removeprefix("pmawk: -j: ") for line in done.stderr.decode().splitlines()]
+    reasons = [line.split(": ", 2)[-1] for line in lines if line.startswith("one process")]
+    return reasons[0] if reasons else lines[-1] if lines else ""

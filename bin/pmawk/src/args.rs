@@ -82,6 +82,9 @@ pub struct Args {
     pub version: bool,
     pub help: bool,
     pub native: WhenNative,
+    /// Processes that read the input.
+    pub jobs: Option<usize>,
+    pub explain_parallel: bool,
     pub input: Notation,
     pub output: Notation,
     pub json_lines: Option<Vec<u8>>,
@@ -108,7 +111,7 @@ enum Value {
 /// Letter (0: none), name, value.
 type Row = (u8, &'static str, Value);
 
-const OPTIONS: [Row; 44] = {
+const OPTIONS: [Row; 46] = {
     use Value::{No, Optional, Required};
     [
         (b'f', "file", Required),
@@ -125,6 +128,7 @@ const OPTIONS: [Row; 44] = {
         (b'h', "help", No),
         (b'i', "include", Required),
         (b'I', "trace", No),
+        (b'j', "jobs", Required),
         (b'k', "csv", Optional),
         (b'l', "load", Required),
         (b'L', "lint", Optional),
@@ -154,6 +158,7 @@ const OPTIONS: [Row; 44] = {
         (0, "resume", Optional),
         (0, "lock-timeout", Required),
         (0, "native", Required),
+        (0, "explain-parallel", No),
         (0, "dump", Required),
     ]
 };
@@ -345,6 +350,15 @@ impl Args {
                     }
                 }
             }
+            "jobs" => {
+                let number = given.to_str().and_then(|t| t.parse().ok());
+                let number = number.filter(|n| (1..=awk::JOBS_MAX).contains(n));
+                self.jobs = Some(number.ok_or_else(|| {
+                    let most = awk::JOBS_MAX;
+                    format!("option -j: {given:?} is no number of processes: expected 1 to {most}")
+                })?);
+            }
+            "explain-parallel" => self.explain_parallel = true,
             "csv" => self.separated(Notation::Csv, value)?,
             "tsv" => self.separated(Notation::Tsv, value)?,
             "json-lines" => {

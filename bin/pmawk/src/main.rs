@@ -152,6 +152,7 @@ fn run(args: Args) -> Result<i32> {
     if !args.dumps.is_empty() {
         return Ok(Exit::Ok as i32);
     }
+    let jobs = args.jobs.unwrap_or_else(processors);
     let stdout = std::io::stdout();
     let setup = Setup {
         command_line: std::env::args_os().map(OsStringExt::into_vec).collect(),
@@ -185,6 +186,8 @@ fn run(args: Args) -> Result<i32> {
         sandbox: args.sandbox,
         commit_every: args.commit_every.unwrap_or(0),
         resume: args.resume,
+        jobs,
+        explain_parallel: args.explain_parallel,
         no_assignments: args.no_assignments,
         profile: match &args.profile {
             Some(file) => Some(program::create(file)?),
@@ -290,8 +293,14 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     language.include_path = path;
     language.non_decimal = args.non_decimal;
     language.wish.exact = args.bignum;
+    language.shared = args.jobs.is_some_and(|jobs| jobs > 1) || args.explain_parallel;
     language.wish.native = args.native != WhenNative::Never && !args.bignum;
     Ok(language)
+}
+
+/// How many processes `--explain-parallel` without `-j` means.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get().min(awk::JOBS_MAX))
 }
 
 /// ARGV[0]: the last part of the path, as the other awks have it.

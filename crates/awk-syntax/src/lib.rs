@@ -8,6 +8,7 @@ pub mod ast;
 pub mod diagnostic;
 pub mod dialect;
 pub mod gettext;
+pub mod independence;
 pub mod lex;
 pub mod lint;
 pub mod names;

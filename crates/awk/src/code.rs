@@ -422,6 +422,12 @@ pub enum Op {
     // -- places that somebody watches: only in code that is compiled for a profile or the debugger
     Mark(u32),
 
+    // -- what several processes are to make of the input together (`-j`): only in code that is compiled for it
+    /// the number on top, which stays, is about to be added to a sum
+    CheckWhole,
+    /// the value on top, which goes, is about to be compared
+    CheckNumber,
+
     // -- flow of records
     BeginDone, BlockEnd, NextRecord { end: u32 }, Next, NextFile, Exit { given: bool }, Halt,
 }

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use memchr::memmem::Finder;
 
 use awk_syntax::ast::*;
+use awk_syntax::independence::Plan;
 use awk_syntax::names::Special;
 use awk_syntax::{Diagnostics, Kind, Resolved, Span};
 
@@ -24,19 +25,23 @@ mod exact;
 mod expressions;
 mod facts;
 mod lvalues;
+mod shared;
 mod statements;
 
-/// Compiles a program. Errors (a malformed regular expression) go to `diagnostics`; the code is then not to be run.
-pub fn compile(
-    program: &Resolved,
+/// Compiles a program; with the plan by which several processes may share its records, so that it says where they cannot.
+/// Errors (a malformed regular expression) go to `diagnostics`; the code is then not to be run.
+pub fn compile<'a>(
+    program: &'a Resolved,
     options: Options,
     wish: Wish,
-    diagnostics: &mut Diagnostics,
+    shared: Option<&'a Plan>,
+    diagnostics: &'a mut Diagnostics,
 ) -> Code {
     let mut c = Compiler {
         program,
         options,
         wish,
+        shared,
         diagnostics,
         code: Code::default(),
         labels: Vec::new(),
@@ -95,6 +100,8 @@ struct Compiler<'a> {
     program: &'a Resolved,
     options: Options,
     wish: Wish,
+    /// Several processes share the records: what they add and compare is looked at.
+    shared: Option<&'a Plan>,
     diagnostics: &'a mut Diagnostics,
     code: Code,
     labels: Vec<u32>,
@@ -318,6 +325,7 @@ impl<'a> Compiler<'a> {
         self.mark(Event::Rule, rule.span);
         match &rule.pattern {
             Pattern::Expr(e) => {
+                self.check_extreme(e, rule.body.as_deref().unwrap_or_default());
                 self.jump(e, skip, false);
                 self.mark(Event::True, e.span);
             }

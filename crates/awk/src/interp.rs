@@ -7,6 +7,7 @@ use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use awk_syntax::independence::{self, Plan};
 use awk_syntax::names::{Library, Special};
 use awk_syntax::{Diagnostic, Diagnostics, Dialect, Kind, Resolved, Severity, Sources};
 use heap::{Durability, Heap};
@@ -45,6 +46,8 @@ pub struct Language {
     pub lint_is_fatal: bool,
     /// How the locale writes dates.
     pub dates: Rc<DatesOf>,
+    /// Several processes may read the input (`-j`).
+    pub shared: bool,
     /// `0x11` and `011` in input are hexadecimal and octal numbers.
     pub non_decimal: bool,
 }
@@ -63,6 +66,7 @@ impl Language {
             wish: Wish::default(),
             lint_is_fatal: false,
             dates: Rc::default(),
+            shared: false,
             non_decimal: false,
         }
     }
@@ -76,6 +80,8 @@ pub struct Loaded {
     pub code: Code,
     /// What should be told to the user, one rendered line each.
     pub warnings: Vec<String>,
+    /// How several processes may share the records, or why they cannot, one line for each reason; none if they shall not.
+    pub plan: Option<Result<Plan, Vec<String>>>,
     language: Language,
 }
 
@@ -103,7 +109,9 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
         syntax: language.syntax,
         ignore_case: false,
     };
-    let code = compile(&resolved, options, language.wish, &mut diagnostics);
+    let plan = language.shared.then(|| plan(&resolved));
+    let shared = plan.as_ref().and_then(|plan| plan.as_ref().ok());
+    let code = compile(&resolved, options, language.wish, shared, &mut diagnostics);
     if diagnostics.has_errors() {
         return Err(refusal(&diagnostics, &resolved.sources));
     }
@@ -112,7 +120,18 @@ pub fn load(sources: Sources, heap: &Heap, language: Language) -> Result<Loaded,
         resolved,
         code,
         warnings,
+        plan,
         language,
+    })
+}
+
+/// How several processes may share a program's records.
+fn plan(program: &Resolved) -> Result<Plan, Vec<String>> {
+    independence::plan(program).map_err(|reasons| {
+        let line = |reason: independence::Reason| {
+            format!("{}: {}", program.sources.place(reason.span), reason.what)
+        };
+        reasons.into_iter().map(line).collect()
     })
 }
 
@@ -200,6 +219,10 @@ pub struct Setup {
     pub commit_every: u64,
     /// The name of the job whose positions in its input files are kept.
     pub resume: Option<Vec<u8>>,
+    /// So many processes read the input, where [`Loaded::plan`] allows it and the input is files.
+    pub jobs: usize,
+    /// `warn` is told what became of that.
+    pub explain_parallel: bool,
     /// Operands of the form `name=value` are files.
     pub no_assignments: bool,
     /// Gets the program with counts after the run; `Wish::marked` must be set for it.
@@ -235,6 +258,8 @@ impl Setup {
             sandbox: false,
             commit_every: 0,
             resume: None,
+            jobs: 1,
+            explain_parallel: false,
             no_assignments: false,
             profile: None,
             trace: None,
@@ -250,6 +275,7 @@ impl Setup {
 /// What ended the run early; nothing is committed then.
 pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result<i32, Error> {
     let durability = setup.durability;
+    let wants_one = wants_one_process(loaded, &setup);
     crate::exact::set_rules(loaded.language.wish.exact.then(Default::default));
     let (store, globals) = Store::open(heap, heap_name, &loaded.resolved)?;
     let mut streams = Streams::new(setup.stdout, setup.stdout_is_terminal);
@@ -328,6 +354,13 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     } else {
         InputForms::Decimal
     });
+    if let Some(plan) = &loaded.plan {
+        let plan = match wants_one {
+            Some(why) => Err(vec![why.to_string()]),
+            None => plan.clone(),
+        };
+        vm.share_records(plan, setup.jobs, setup.explain_parallel);
+    }
     let prepared = prepare(
         &mut vm,
         &argv[0],
@@ -353,6 +386,7 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
             .map_err(|fatal| with_position(&vm, &loaded.resolved, &fatal)),
         Err(fatal) => Err(Error::Run(fatal.to_string())),
     };
+    vm.end_worker();
     if let (Ok(()), Some(mut out)) = (&result, setup.dump_variables) {
         // An output that failed says so below.
         vm.streams.flush_outputs();
@@ -388,6 +422,37 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     // the space of what was deleted back to the file system.
     vm.store.main.close(durability)?;
     Ok(exit_code)
+}
+
+/// What, besides the program itself, is for one process only.
+fn wants_one_process(loaded: &Loaded, setup: &Setup) -> Option<&'static str> {
+    let watched = setup.profile.is_some() || setup.debugger.is_some() || setup.trace.is_some();
+    let language = &loaded.language;
+    let list = [
+        (watched, "somebody watches the run"),
+        (
+            setup.resume.is_some(),
+            "--resume notes the positions that one process reaches",
+        ),
+        (
+            setup.commit_every > 0,
+            "--commit-every commits as one process counts",
+        ),
+        (
+            setup.json.is_some(),
+            "--json-lines makes an array of each record",
+        ),
+        (!loaded.resolved.libraries.is_empty(), "a library is loaded"),
+        (setup.sandbox, "--sandbox allows no other process"),
+        (language.wish.exact, "--bignum has numbers without bounds"),
+        (
+            language.reading.lints.general,
+            "--lint looks at one record after the other",
+        ),
+    ];
+    list.into_iter()
+        .find(|(is_so, _)| *is_so)
+        .map(|(_, why)| why)
 }
 
 fn prepare(

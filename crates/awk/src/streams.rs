@@ -182,6 +182,13 @@ impl Streams {
         }
     }
 
+    /// From now on standard output goes to `sink`; what is buffered for it has been handed over.
+    pub fn print_to(&mut self, sink: Box<dyn Write>) {
+        let mut stdout = Out::new(b"/dev/stdout", Sink::Writer(sink));
+        stdout.is_stdout = true;
+        self.stdout = stdout;
+    }
+
     /// Reads standard input from `source` from now on (tests, programs that embed the engine). It has no limits of time.
     pub fn set_stdin(&mut self, source: Box<dyn Read>) {
         self.stdin = RecordReader::new(source);

@@ -177,6 +177,18 @@ impl Value {
         }
     }
 
+    /// Whether it compares as a number that has its place among the others.
+    pub fn is_number(&self) -> bool {
+        match self {
+            Value::Num(n) => !n.is_nan(),
+            Value::Small(_) | Value::Long(..) => {
+                let bytes = self.as_bytes().unwrap_or_default();
+                self.maybe_num() && looks_numeric(bytes).is_some_and(|n| !n.is_nan())
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it is true as a condition.
     pub fn truth(&self) -> bool {
         match self {

@@ -40,6 +40,7 @@ mod measured;
 mod native;
 mod outer;
 mod output;
+mod parallel;
 mod resume;
 mod sort;
 mod strings;
@@ -49,6 +50,8 @@ mod transaction;
 mod variables;
 mod warnings;
 
+pub use parallel::JOBS_MAX;
+use parallel::Parallel;
 pub use resume::{POSITIONS, Resume};
 
 pub(crate) use dump::quoted;
@@ -170,6 +173,8 @@ pub struct Vm<'p> {
     /// Records between two commits; 0: there is one at the end.
     pub commit_every: u64,
     since_commit: u64,
+    /// Several processes read the input.
+    parallel: Option<Parallel>,
     skip: input::Skip,
     ahead: input::LookAhead,
     /// Who is told of marked places.
@@ -262,6 +267,7 @@ impl<'p> Vm<'p> {
             resume: None,
             commit_every: 0,
             since_commit: 0,
+            parallel: None,
             skip: Default::default(),
             ahead: Default::default(),
             watch: None,
@@ -1164,6 +1170,8 @@ impl<'p> Vm<'p> {
                 Op::MatchHeld { held, re } => self.match_held(held, re)?,
                 Op::MatchGroups { array, re } => self.match_array(array, re)?,
                 Op::Split { array, sep } => self.split(array, sep)?,
+                Op::CheckWhole => self.check_whole()?,
+                Op::CheckNumber => self.check_number()?,
                 Op::NoteTarget => {
                     self.target_is_regex = matches!(self.vals.last(), Some(Value::Regex(_)));
                 }

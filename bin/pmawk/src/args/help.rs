@@ -43,6 +43,9 @@ The language
   -n, --non-decimal-data            0x11 and 011 in input are hexadecimal and octal
   -N, --use-lc-numeric              the locale's decimal point, in data and in output; --posix too
   -S, --sandbox                     no commands, no files but the operands, no libraries
+  -j N, --jobs=N                    N processes share the files, where records do not depend on each other and END prints what
+                                    they made: sums, counts, extremes, lists; the result is that of one process
+  --explain-parallel                say on standard error what -j (one process for each processor) did, or why it did not
   --native=WHEN                     loops and functions of numbers run as machine code WHEN: hot (the default), always, never
   -O, --optimize; -s, --no-optimize the same as --native=hot, --native=never
 

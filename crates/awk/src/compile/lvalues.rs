@@ -179,6 +179,9 @@ impl<'a> Compiler<'a> {
             self.arith_assign(&place, op, keep);
             return;
         }
+        if !keep && self.adds(target, &place, value) {
+            return;
+        }
         if !keep && (self.grows(&place, value) || self.cuts(&place, value)) {
             return;
         }
@@ -242,6 +245,7 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn arith_assign(&mut self, place: &Target<'a>, op: ArithOp, keep: bool) {
+        self.check_summand(place);
         self.scalar(place);
         match *place {
             Target::Global(n) => self.emit(Op::ArithGlobal { n, op, keep }),

@@ -29,6 +29,9 @@ impl<'a> Compiler<'a> {
                 printf, args, to, ..
             } => self.print(*printf, args, to.as_ref()),
             StmtKind::If { arms, otherwise } => {
+                if let ([(cond, body)], None) = (arms.as_slice(), otherwise) {
+                    self.check_extreme(cond, body);
+                }
                 let done = self.label();
                 for (at, (cond, body)) in arms.iter().enumerate() {
                     let next = self.label();

@@ -109,6 +109,11 @@ impl Streams {
         }
     }
 
+    /// Whether standard output and standard error are the only outputs.
+    pub fn has_no_other_outputs(&self) -> bool {
+        self.outs.iter().all(Option::is_none) && self.coprocesses.is_empty()
+    }
+
     /// The outputs that could not be handed over since this was last asked: their bytes are lost.
     pub fn take_failures(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.failures)

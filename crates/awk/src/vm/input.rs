@@ -80,6 +80,23 @@ impl Input {
     }
 }
 
+impl Input {
+    /// Whether anything has been read or looked for.
+    pub(super) fn has_begun(&self) -> bool {
+        self.open || self.any_file || self.finished || self.next > 1
+    }
+
+    /// Number of the operand that is opened next.
+    pub(super) fn next_operand(&self) -> usize {
+        self.next
+    }
+
+    /// The operands before `number` are done with.
+    pub(super) fn set_next_operand(&mut self, number: usize) {
+        self.next = number;
+    }
+}
+
 /// What a read of the main input gives.
 enum Read {
     /// A record, as a range of the reader's buffer.
@@ -206,6 +223,9 @@ impl Vm<'_> {
 
     #[inline(never)]
     fn next_record_in_full(&mut self) -> Result<bool> {
+        if self.parallel.is_some() {
+            self.begin_parallel()?;
+        }
         self.commit_if_due()?;
         self.pass_over();
         let read = match self.read_main()? {

@@ -67,6 +67,14 @@ impl Vm<'_> {
         Ok(())
     }
 
+    /// Writes whole lines to standard output.
+    pub(super) fn print_bytes(&mut self, lines: &[u8]) -> Result<()> {
+        match self.streams.stdout().write(lines) {
+            Ok(()) => Ok(()),
+            Err(error) => self.output_failed(b"/dev/stdout", error),
+        }
+    }
+
     /// How a command is to be started, as far as the program says.
     pub(super) fn manner(&mut self, command: &[u8]) -> Result<Manner> {
         if !self.code.uses(Special::PROCINFO) {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: standard input lives in `Streams`, is lent to the record while it is the main input and given back afterwards.
 
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
 use awk_syntax::lex::{is_keyword, unescape};
@@ -13,11 +14,11 @@ use crate::error::{Fatal, Step as Result, system_reason};
 use crate::records::RecordReader;
 use crate::streams::{StreamError, is_stdin};
 use crate::value::Value;
+use crate::vm::parallel::{Operand, reader_of};
 use crate::vm::{Phase, Vm};
 
 /// The entries of a directory, one to a line: inode, name, letter of the kind (gawk manual, "Reading Directories").
 pub(super) fn folder_reader(name: &[u8]) -> std::result::Result<RecordReader, StreamError> {
-    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::{DirEntryExt, MetadataExt};
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name));
     let failed = |source| StreamError::OpenInput {
@@ -139,7 +140,7 @@ impl Vm<'_> {
     }
 
     /// Operand number `n`; `None` past ARGC or for a deleted element.
-    fn operand(&mut self, n: usize) -> Result<Option<Vec<u8>>> {
+    pub(in crate::vm) fn operand(&mut self, n: usize) -> Result<Option<Vec<u8>>> {
         if !self.code.uses(Special::ARGV) {
             return Ok(self.input.operands.get(n - 1).cloned());
         }
@@ -152,9 +153,15 @@ impl Vm<'_> {
     }
 
     /// Opens the next file of the main input, working off assignments on the way; false when there is none.
-    pub(super) fn open_next(&mut self) -> Result<bool> {
+    pub(in crate::vm) fn open_next(&mut self) -> Result<bool> {
         let count = self.settings.get(Special::ARGC).to_num();
-        while (self.input.next as f64) < count {
+        loop {
+            if self.parallel.is_some() && self.is_stretch_over() {
+                return self.next_stretch();
+            }
+            if self.input.next as f64 >= count {
+                break;
+            }
             let n = self.input.next;
             self.input.next += 1;
             let Some(operand) = self.operand(n)? else {
@@ -222,7 +229,11 @@ impl Vm<'_> {
                     return Ok(true);
                 }
                 Ok(file) => {
-                    let reader = self.file_reader(file)?;
+                    let reader = match self.stretch_end(self.settings.argind as usize) {
+                        Some(end) => reader_of(file, 0, Some(end))
+                            .map_err(|error| self.read_error(&error))?,
+                        None => self.file_reader(file)?,
+                    };
                     self.open_reader(reader);
                 }
                 Err(error) => return self.not_opened(operand, &error),
@@ -231,9 +242,13 @@ impl Vm<'_> {
         self.begin_operand(operand)
     }
 
-    /// Nothing would come between opening a file and its first read that a program, or who watches it, could see.
+    /// Nothing would come between opening a file and its first read that a program, or who watches it, could see; and the file is
+    /// read to its end.
     fn reads_at_once(&self) -> bool {
-        self.code.begin_file.is_none() && self.resume.is_none() && !self.sandbox
+        self.code.begin_file.is_none()
+            && self.resume.is_none()
+            && self.parallel.is_none()
+            && !self.sandbox
     }
 
     /// What an operand means that could not be opened as a file; true if there is something to read.
@@ -266,6 +281,73 @@ impl Vm<'_> {
             .set(Special::FILENAME, Value::input(operand))?;
         self.settings.fnr = 0.0;
         self.begin_file(None)
+    }
+
+    /// Goes on reading a file in its middle; FNR is the caller's.
+    pub(in crate::vm) fn read_on(&mut self, operand: &[u8], reader: RecordReader) -> Result<bool> {
+        self.input.any_file = true;
+        self.open_reader(reader);
+        self.settings
+            .set(Special::FILENAME, Value::input(operand))?;
+        self.begin_file(None)
+    }
+
+    /// Works off the assignments before the first file.
+    pub(in crate::vm) fn work_off_assignments(&mut self) -> Result<()> {
+        let count = self.settings.get(Special::ARGC).to_num();
+        while (self.input.next as f64) < count {
+            let operand = self.operand(self.input.next)?;
+            let operand = operand.unwrap_or_default();
+            match assignment(&operand) {
+                Some((name, text)) if !self.input.no_assignments => {
+                    self.assign_named(name, text)?;
+                }
+                _ if operand.is_empty() => {}
+                _ => break,
+            }
+            self.input.next += 1;
+        }
+        Ok(())
+    }
+
+    /// The files that are to be read; the inner error says what is not a file that several may read.
+    pub(in crate::vm) fn files_to_read(
+        &mut self,
+    ) -> Result<std::result::Result<Vec<Operand>, String>> {
+        let count = self.settings.get(Special::ARGC).to_num();
+        let mut files = Vec::new();
+        let mut number = 1;
+        while (number as f64) < count {
+            let operand = self.operand(number)?.unwrap_or_default();
+            let shown = String::from_utf8_lossy(&operand).into_owned();
+            let is_assignment = !self.input.no_assignments && assignment(&operand).is_some();
+            if is_assignment && files.is_empty() || operand.is_empty() {
+                number += 1;
+                continue;
+            }
+            if is_assignment {
+                let why = format!("`{shown}` is an assignment between the files");
+                return Ok(Err(why));
+            }
+            // What lies there is not always what its name is opened as.
+            let is_device = is_stdin(&operand) || operand.starts_with(b"/dev/");
+            let path = std::path::PathBuf::from(std::ffi::OsStr::from_bytes(&operand));
+            match std::fs::metadata(&path) {
+                Ok(meta) if meta.is_file() && !is_device => files.push(Operand {
+                    number,
+                    bytes: meta.len(),
+                    path,
+                }),
+                _ => return Ok(Err(format!("{shown:?} is not a regular file"))),
+            }
+            number += 1;
+        }
+        if files.is_empty() {
+            return Ok(Err(
+                "standard input cannot be read from several places".into()
+            ));
+        }
+        Ok(Ok(files))
     }
 
     fn skip_folder(&mut self, error: &StreamError) {
