@@ -242,7 +242,8 @@ impl Vm<'_> {
         self.begin_operand(operand)
     }
 
-    /// Nothing would come between opening a file and its first read that a program, or who watches it, could see.
+    /// Nothing would come between opening a file and its first read that a program, or who watches it, could see; and the file is
+    /// read to its end.
     fn reads_at_once(&self) -> bool {
         self.code.begin_file.is_none()
             && self.resume.is_none()
