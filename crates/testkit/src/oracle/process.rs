@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::Mode;
@@ -190,6 +191,10 @@ fn option(mode: Mode, room: &Path) -> Option<String> {
     }
 }
 
+/// A file that somebody has open for writing cannot be run ("Text file busy"), and a process that is just being started has all
+/// that this one has open: so none is started while an executable is written.
+static EXECUTABLES: RwLock<()> = RwLock::new(());
+
 /// Each process of a script has a heap of its own: they may run at once, and a heap has one writer.
 fn write_wrapper(wrapper: &Path, program: &Path, mode: Mode, room: &Path) -> io::Result<()> {
     let seed_path = room.join("seed.awk");
@@ -207,6 +212,7 @@ fn write_wrapper(wrapper: &Path, program: &Path, mode: Mode, room: &Path) -> io:
         ));
     }
     text.push_str(&format!("exec '{program}' {option} \"$@\"\n"));
+    let _writing = EXECUTABLES.read().unwrap_or_else(PoisonError::into_inner);
     fs::write(wrapper, text)?;
     fs::set_permissions(wrapper, fs::Permissions::from_mode(0o755))
 }
@@ -273,7 +279,10 @@ fn run_command(
 
 /// `None` if the process had to be killed.
 fn wait_or_kill(command: &mut Command) -> io::Result<Option<ExitStatus>> {
-    let mut child = command.spawn()?;
+    let mut child = {
+        let _starting = EXECUTABLES.write().unwrap_or_else(PoisonError::into_inner);
+        command.spawn()?
+    };
     let started = Instant::now();
     let mut pause = Duration::from_micros(200);
     loop {
