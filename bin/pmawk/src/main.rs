@@ -152,7 +152,12 @@ fn run(args: Args) -> Result<i32> {
     if !args.dumps.is_empty() {
         return Ok(Exit::Ok as i32);
     }
-    let jobs = args.jobs.unwrap_or_else(processors);
+    // The system is asked only if that matters: it answers from several files.
+    let jobs = match args.jobs {
+        Some(jobs) => jobs,
+        None if args.explain_parallel => processors(),
+        None => 1,
+    };
     let stdout = std::io::stdout();
     let setup = Setup {
         command_line: std::env::args_os().map(OsStringExt::into_vec).collect(),
