@@ -37,6 +37,12 @@ fn tell(message: &impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "pmawk: {message}");
 }
 
+/// The end of a process that shares the records with others (`-j`).
+#[allow(clippy::exit)] // nothing of what `main` does at the end is for such a process
+fn leave(status: i32) -> ! {
+    std::process::exit(status)
+}
+
 /// The end when the system refuses memory: a fatal error, but one that no part of the run can be told of any more. What was
 /// printed and not yet written is lost with the rest.
 #[allow(clippy::exit)] // an allocator may not unwind
@@ -191,7 +197,7 @@ fn run(args: Args) -> Result<i32> {
         sandbox: args.sandbox,
         commit_every: args.commit_every.unwrap_or(0),
         resume: args.resume,
-        jobs,
+        jobs: Some((jobs, leave)),
         explain_parallel: args.explain_parallel,
         no_assignments: args.no_assignments,
         profile: match &args.profile {

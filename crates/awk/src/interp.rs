@@ -26,7 +26,7 @@ use crate::streams::Streams;
 use crate::surroundings::{Surroundings, lend_stack};
 use crate::text::Charset;
 use crate::value::Value;
-use crate::vm::{Input, NamedVariable, Phase, Resume, Vm, WhenNative};
+use crate::vm::{EndProcess, Input, NamedVariable, Phase, Resume, Vm, WhenNative};
 use crate::watch::{Profile, Trace};
 
 /// How a program is read.
@@ -224,8 +224,8 @@ pub struct Setup {
     pub commit_every: u64,
     /// The name of the job whose positions in its input files are kept.
     pub resume: Option<Vec<u8>>,
-    /// So many processes read the input, where [`Loaded::plan`] allows it and the input is files.
-    pub jobs: usize,
+    /// So many processes read the input, where [`Loaded::plan`] allows it and the input is files; and how they end.
+    pub jobs: Option<(usize, EndProcess)>,
     /// `warn` is told what became of that.
     pub explain_parallel: bool,
     /// Operands of the form `name=value` are files.
@@ -263,7 +263,7 @@ impl Setup {
             sandbox: false,
             commit_every: 0,
             resume: None,
-            jobs: 1,
+            jobs: None,
             explain_parallel: false,
             no_assignments: false,
             profile: None,
@@ -359,12 +359,12 @@ pub fn run(loaded: &Loaded, heap: Heap, heap_name: &str, setup: Setup) -> Result
     } else {
         InputForms::Decimal
     });
-    if let Some(plan) = &loaded.plan {
+    if let (Some(plan), Some((jobs, leave))) = (&loaded.plan, setup.jobs) {
         let plan = match wants_one {
             Some(why) => Err(vec![why.to_string()]),
             None => plan.clone(),
         };
-        vm.share_records(plan, setup.jobs, setup.explain_parallel);
+        vm.share_records(plan, jobs, leave, setup.explain_parallel);
     }
     let prepared = prepare(
         &mut vm,

@@ -32,4 +32,4 @@ pub mod watch;
 pub use error::{Error, system_reason};
 pub use interp::{Language, Loaded, Setup, load, pretty, run, template};
 pub use surroundings::{find_source, why_not_found};
-pub use vm::{JOBS_MAX, WhenNative, assignment};
+pub use vm::{EndProcess, JOBS_MAX, WhenNative, assignment};

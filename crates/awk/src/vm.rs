@@ -51,8 +51,8 @@ mod transaction;
 mod variables;
 mod warnings;
 
-pub use parallel::JOBS_MAX;
 use parallel::Parallel;
+pub use parallel::{EndProcess, JOBS_MAX};
 pub use resume::{POSITIONS, Resume};
 
 pub(crate) use dump::quoted;

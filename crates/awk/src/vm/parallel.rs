@@ -37,6 +37,7 @@ pub struct Parallel {
     plan: Rc<Plan>,
     jobs: usize,
     state: State,
+    leave: EndProcess,
     /// What is said about it, if anybody asked (`--explain-parallel`).
     explains: bool,
     /// Something was added that is no whole number, or compared that is no number: all that follows is for this process.
@@ -46,6 +47,10 @@ pub struct Parallel {
     /// Arrays of the plan that were not empty when the others began.
     filled: Vec<bool>,
 }
+
+/// Ends one of the processes that the run has begun, with a status, at once: what it has of the first one's open files and commands is
+/// not its own to close, and nothing behind the call that began it may run.
+pub type EndProcess = fn(i32) -> !;
 
 enum State {
     /// Nothing has been read yet.
@@ -76,12 +81,13 @@ struct Other {
 }
 
 impl Parallel {
-    fn new(plan: Plan, jobs: usize, explains: bool) -> Parallel {
+    fn new(plan: Plan, jobs: usize, leave: EndProcess, explains: bool) -> Parallel {
         Parallel {
             filled: vec![false; plan.arrays.len()],
             plan: Rc::new(plan),
             jobs: jobs.min(JOBS_MAX),
             state: State::Waiting,
+            leave,
             explains,
             inexact: None,
             volume: 0.0,
@@ -113,10 +119,11 @@ impl Vm<'_> {
         &mut self,
         plan: std::result::Result<Plan, Vec<String>>,
         jobs: usize,
+        leave: EndProcess,
         explains: bool,
     ) {
         match plan {
-            Ok(plan) => self.parallel = Some(Parallel::new(plan, jobs, explains)),
+            Ok(plan) => self.parallel = Some(Parallel::new(plan, jobs, leave, explains)),
             Err(reasons) if explains => {
                 for reason in reasons {
                     (self.input.warn)(format!("-j: one process: {reason}"));
@@ -529,10 +536,11 @@ impl Vm<'_> {
     pub fn end_worker(&self) {
         if let Some(Parallel {
             state: State::Working(work),
+            leave,
             ..
         }) = &self.parallel
         {
-            worker::leave(work.gave_up.status());
+            leave(work.gave_up.status());
         }
     }
 }

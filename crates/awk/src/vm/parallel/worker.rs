@@ -109,12 +109,6 @@ impl Write for Room {
     }
 }
 
-/// Ends the process at once: what it has of the first one's open files and commands is not its own to close.
-#[allow(clippy::exit)] // it never was the caller's process: nothing behind the call that began it may run
-pub(super) fn leave(status: i32) -> ! {
-    std::process::exit(status)
-}
-
 /// What a scalar holds until a record assigns it.
 fn nothing_yet() -> Value {
     Value::text(b"\0no record of this stretch has assigned it\0", false)
@@ -143,7 +137,8 @@ impl Vm<'_> {
             nr: 0.0,
             lens: Vec::new(),
         });
-        self.input.warn = Box::new(|_| leave(GaveUp::Trouble.status()));
+        let leave = parallel.leave;
+        self.input.warn = Box::new(move |_| leave(GaveUp::Trouble.status()));
         // Nobody would take over what it makes.
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
         self.streams.print_to(Box::new(Room {
@@ -225,7 +220,10 @@ impl Vm<'_> {
             Ok(true) => 0,
             _ => GaveUp::Trouble.status(),
         };
-        leave(status)
+        match &self.parallel {
+            Some(parallel) => (parallel.leave)(status),
+            None => Fatal::quit(),
+        }
     }
 
     fn leave_all(&mut self) -> Result<bool> {
