@@ -319,6 +319,114 @@ fn a_process_that_is_killed_is_made_up_for() {
     assert!(together.stdout == alone.stdout);
 }
 
+/// Each of these once gave something else.
+#[test]
+fn what_was_once_wrong_is_right() {
+    let inputs = Inputs::new(&mut Rng::new(7));
+    let whole = &["whole"][..];
+    for (program, operands) in [
+        ("BEGIN { n[\"w90\"][\"q\"] = 1 } { n[$1]++ }", whole),
+        ("BEGIN { n[\"w90\"][\"q\"] = 1 } { n[$1] = $2 }", whole),
+        (
+            "BEGIN { n[\"w90\"][\"q\"] = 1 } { n[$1] = n[$1] $2 }",
+            whole,
+        ),
+        ("BEGIN { n[\"w90\"] = mkbool(1) } { n[$1]++ }", whole),
+        ("{ c++ }", &["RS=5", "whole"]),
+        ("{ c++ }", &["RS=", "whole"]),
+        ("{ x = x (x = $1) } END { print length(x) }", whole),
+        ("{ n[i] = n[i] (i = $1) }", whole),
+        ("{ n[$1] = n[$1] ($1 = $2 % 5) }", whole),
+        (
+            "{ do { if ($2 % 2) continue; x = $3 } while ((n[NR] = x) == \"never\") }",
+            whole,
+        ),
+        ("{ ENVIRON[$1]++ } END { print ENVIRON[\"w5\"] }", whole),
+        (
+            "{ if (PROCINFO[$1]) c++ } END { print length(PROCINFO) }",
+            whole,
+        ),
+        (
+            "{ ARGV[2] = \"\"; c++ } END { print c }",
+            &["whole", "whole"],
+        ),
+        (
+            "function f(p) { p[\"q\"]++ } { f(ENVIRON) } END { print ENVIRON[\"q\"] }",
+            whole,
+        ),
+        (
+            "function g(p, k) { p[k]++ } BEGIN { a[1][1] } { g(a[1], $1) } END { print a[1][\"w9\"] }",
+            whole,
+        ),
+        (
+            "function cmp(a, b, c, d) { calls++; return a < b ? -1 : a > b } \
+             BEGIN { PROCINFO[\"sorted_in\"] = \"cmp\"; a[1]; a[2] } { for (k in a) c++ } END { print calls, c }",
+            whole,
+        ),
+        (
+            "{ if (m[n[\"z\" $1]] < length(n[\"y\" $1])) m[n[\"z\" $1]] = length(n[\"y\" $1]) }",
+            whole,
+        ),
+        ("{ c += NR }", &["/proc/filesystems", "whole"]),
+        (
+            "{ if ($2 + 0 < -10000) m = $2 + 0 } { if ($3 < low) low = $3 } END { print m, low }",
+            whole,
+        ),
+        (
+            "BEGIN { x = m } { if ($2 + 0 < m) m = $2 + 0 } END { print m, typeof(m) }",
+            whole,
+        ),
+        (
+            "{ if (0 > m[$1]) m[$1] = 0 } END { for (k in m) print k, typeof(m[k]) }",
+            whole,
+        ),
+    ] {
+        inputs.compare("2", &[], &format!("{program} {SHOW}"), operands);
+    }
+    let folder = inputs.folder.path();
+    for heap in ["one", "two"] {
+        let option = format!("--persist={heap}");
+        run(
+            folder,
+            &[&option, "-M"],
+            "BEGIN { n[\"w90\"] = 2^70; last[\"w95\"][1] = 1 }",
+            &[],
+        );
+    }
+    for program in ["{ n[$1]++ }", "{ last[$1] = $2 }"] {
+        let alone = run(folder, &["--persist=one"], program, whole);
+        let shared = run(folder, &["--persist=two", "-j2"], program, whole);
+        assert_eq!(alone.status, shared.status, "{program}");
+        assert_eq!(
+            String::from_utf8_lossy(&alone.stderr),
+            String::from_utf8_lossy(&shared.stderr)
+        );
+    }
+    let show = "BEGIN { print n[\"w90\"], length(n), isarray(last[\"w95\"]) }";
+    let [one, two] = ["one", "two"].map(|heap| {
+        let option = format!("--persist={heap}");
+        run(folder, &[&option, "--snapshot"], show, &[]).stdout
+    });
+    assert_eq!(String::from_utf8_lossy(&one), String::from_utf8_lossy(&two));
+    // Output that nobody takes is told of where one process tells it, and END runs.
+    let full = |options: &[&str]| {
+        let program =
+            "BEGIN { print \"x\" } { n[$1]++ } END { print \"end\" > \"/dev/stderr\"; print NR }";
+        let done = Command::new(AWK)
+            .args(options)
+            .args([program, "whole"])
+            .current_dir(folder)
+            .stdout(std::fs::File::create("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        (
+            done.status,
+            String::from_utf8_lossy(&done.stderr).into_owned(),
+        )
+    };
+    assert_eq!(full(&["-j2"]), full(&[]));
+}
+
 // ---- random programs ----
 
 fn one_of<'a>(rng: &mut Rng, all: &[&'a str]) -> &'a str {

@@ -64,6 +64,8 @@ pub struct Plan {
     pub matches: bool,
     /// They print, to standard output.
     pub prints: bool,
+    /// They go through arrays with `for (k in a)`.
+    pub loops: bool,
 }
 
 impl Plan {

@@ -452,6 +452,8 @@ pub enum Op {
     BeginDone, BlockEnd, NextRecord { end: u32 },
     /// the same, where the rules do nothing but `a[$n]++`
     NextCounted { array: Arr, field: u32, down: bool, end: u32 },
+    /// the same, where they do nothing but `n += $field`; `checked`: with a `CheckWhole`
+    NextSummed { n: u32, field: u32, checked: bool, end: u32 },
     Next, NextFile, Exit { given: bool }, Halt,
 }
 
@@ -481,7 +483,8 @@ impl Op {
             | Op::GetlineAgain { to, .. }
             | Op::ForNext { end: to }
             | Op::NextRecord { end: to }
-            | Op::NextCounted { end: to, .. } => Some(to),
+            | Op::NextCounted { end: to, .. }
+            | Op::NextSummed { end: to, .. } => Some(to),
             _ => None,
         }
     }

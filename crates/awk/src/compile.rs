@@ -239,6 +239,7 @@ impl<'a> Compiler<'a> {
         let start = self.code.main_start;
         self.emit(Op::Jump(start));
         self.count_in_batches();
+        self.sum_in_batches();
         self.here(end);
         self.code.end_start = self.code.ops.len() as u32;
         for rule in &program.rules {

@@ -72,6 +72,33 @@ impl SplitState {
     }
 }
 
+/// Where field `n` lies and its length, if it ends in the first block of the record at `start..end` of `text`.
+#[inline]
+fn near(text: &[u8], start: usize, end: usize, byte: u8, n: u32) -> Option<(usize, usize)> {
+    let block = text[start..].first_chunk::<{ scan::BLOCK }>()?;
+    let len = end - start;
+    let valid = if len < scan::BLOCK {
+        (1 << len) - 1
+    } else {
+        !0
+    };
+    let mut bits = scan::places_in_block(block, byte) & valid;
+    let mut at = 0;
+    for _ in 1..n {
+        if bits == 0 {
+            return None;
+        }
+        at = bits.trailing_zeros() as usize + 1;
+        bits &= bits - 1;
+    }
+    let to = match bits {
+        0 if len <= scan::BLOCK => len,
+        0 => return None,
+        bits => bits.trailing_zeros() as usize,
+    };
+    Some((start + at, to - at)).filter(|_| n > 0)
+}
+
 /// Where word `n`, from 1, of the record at `start..end` of `text` begins, and its length.
 #[inline]
 fn word_at(text: &[u8], start: usize, end: usize, n: u32) -> Option<(usize, usize)> {
@@ -237,6 +264,11 @@ impl Splitter {
             && n > 0
         {
             return word_at(text, start, end, n);
+        }
+        if let Splitter::Byte(byte) = self
+            && let Some(found) = near(text, start, end, *byte, n)
+        {
+            return Some(found);
         }
         let record = &text[start..end];
         let field = self.glance(record, n)?;

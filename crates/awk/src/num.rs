@@ -28,6 +28,26 @@ thread_local! {
     static POINT_REST: Cell<[u8; 3]> = const { Cell::new([0; 3]) };
 }
 
+/// The number that `len` bytes of `text` from `at` on are, as [`parse_prefix`]: short for a few digits.
+#[inline]
+pub fn of_field(text: &[u8], at: usize, len: usize) -> f64 {
+    const DIGITS_MAX: usize = 15; // whatever they are, a double holds them
+    let field = &text[at..at + len];
+    // With a zero in front it may be of another form.
+    if (1..=DIGITS_MAX).contains(&len) && (field[0] != b'0' || len == 1) {
+        let (mut n, mut all) = (0, true);
+        for &digit in field {
+            let digit = digit.wrapping_sub(b'0');
+            all &= digit < 10;
+            n = n * 10 + u64::from(digit & 15);
+        }
+        if all {
+            return n as f64;
+        }
+    }
+    parse_prefix(field)
+}
+
 /// Says which forms this thread's conversions accept from now on.
 pub fn set_input_forms(forms: InputForms) {
     INPUT_FORMS.set(forms);

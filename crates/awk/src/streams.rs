@@ -182,8 +182,9 @@ impl Streams {
         }
     }
 
-    /// From now on standard output goes to `sink`; what is buffered for it has been handed over.
+    /// From now on standard output goes to `sink`. What is buffered is forgotten: it is another process's to hand over.
     pub fn print_to(&mut self, sink: Box<dyn Write>) {
+        self.stderr.buf.clear();
         let mut stdout = Out::new(b"/dev/stdout", Sink::Writer(sink));
         stdout.is_stdout = true;
         self.stdout = stdout;

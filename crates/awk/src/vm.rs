@@ -382,6 +382,16 @@ impl<'p> Vm<'p> {
         result
     }
 
+    /// The next record, or the END rules, which begin at `end`.
+    #[inline(always)]
+    fn begin_record(&mut self, end: u32) -> Result<()> {
+        if !self.next_record()? {
+            self.phase = Phase::End;
+            self.ip = end as usize;
+        }
+        Ok(())
+    }
+
     /// Runs from the current instruction to the end of the program, or of the call that was made last.
     fn execute(&mut self) -> Result<Flow> {
         self.execute_where(Everywhere)
@@ -1266,12 +1276,7 @@ impl<'p> Vm<'p> {
                     }
                     self.phase = Phase::Main;
                 }
-                Op::NextRecord { end } => {
-                    if !self.next_record()? {
-                        self.phase = Phase::End;
-                        self.ip = end as usize;
-                    }
-                }
+                Op::NextRecord { end } => self.begin_record(end)?,
                 Op::CountFields {
                     array,
                     var,
@@ -1285,10 +1290,16 @@ impl<'p> Vm<'p> {
                     end,
                 } => {
                     self.count_records(array, field, if down { -1.0 } else { 1.0 })?;
-                    if !self.next_record()? {
-                        self.phase = Phase::End;
-                        self.ip = end as usize;
-                    }
+                    self.begin_record(end)?;
+                }
+                Op::NextSummed {
+                    n,
+                    field,
+                    checked,
+                    end,
+                } => {
+                    self.sum_records(n, field, checked)?;
+                    self.begin_record(end)?;
                 }
                 Op::Next | Op::NextFile => {
                     let word = if matches!(op, Op::Next) {

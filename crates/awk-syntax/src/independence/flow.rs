@@ -190,8 +190,10 @@ impl<'p> Flow<'p> {
             StmtKind::DoWhile { body, cond } => {
                 let mut inner = path.clone();
                 self.body(body, &mut inner);
-                inner.over = false;
-                self.expr(cond, &mut inner);
+                // `continue` leads to the condition from wherever it stands.
+                let mut at_cond = if continues(body) { path.clone() } else { inner };
+                at_cond.over = false;
+                self.expr(cond, &mut at_cond);
             }
             StmtKind::For {
                 init,
@@ -218,6 +220,7 @@ impl<'p> Flow<'p> {
                 body,
             } => {
                 self.ask(array, path);
+                self.plan.loops = true;
                 let mut inner = path.clone();
                 self.set_variable(*var, *var_span, &mut inner);
                 self.body(body, &mut inner);
@@ -475,18 +478,23 @@ impl<'p> Flow<'p> {
                 self.arrays[n as usize].other = Some((array.span, what));
                 None
             }
-            Place::Special(Special::ENVIRON | Special::ARGV | Special::PROCINFO) => Some(None),
             Place::Special(s) => {
-                self.refuse(
-                    array.span,
-                    format!("`{}` leads to every variable", s.name()),
+                let what = format!(
+                    "an element of `{}` is looked up, which makes it: do that in BEGIN, into a variable",
+                    s.name()
                 );
+                self.refuse(array.span, what);
                 None
             }
         }
     }
 
     fn ask(&mut self, array: &'p ArrayExpr, path: &mut Path) {
+        let place = self.program.place(array.name, self.inside);
+        let is_fixed = |s| matches!(s, Special::ENVIRON | Special::ARGV | Special::PROCINFO);
+        if array.path.is_empty() && matches!(place, Place::Special(s) if is_fixed(s)) {
+            return;
+        }
         if let Some(Some(n)) = self.array(array, path)
             && !path.arrays[n as usize]
         {
@@ -642,15 +650,29 @@ impl<'p> Flow<'p> {
     }
 
     fn call(&mut self, name: Symbol, args: &'p [Expr], path: &mut Path) {
-        for arg in args {
-            match self.global_array(arg) {
-                Some(n) => {
+        let number = self.program.function(name);
+        for (at, arg) in args.iter().enumerate() {
+            let kinds = number.map(|n| &self.program.functions[n as usize].param_kinds);
+            let is_scalar = kinds.and_then(|kinds| kinds.get(at)) == Some(&Kind::Scalar);
+            match (&arg.ungrouped().kind, self.global_array(arg)) {
+                (_, Some(n)) => {
                     self.arrays[n as usize].other = Some((arg.span, "is handed to a function"));
                 }
-                None => self.expr(arg, path),
+                (ExprKind::Var(name), _)
+                    if matches!(self.program.place(*name, self.inside),
+                        Place::Special(s) if s.is_array()) =>
+                {
+                    let what = "a special array is handed to a function";
+                    self.refuse(arg.span, what.to_string());
+                }
+                (ExprKind::Index { .. }, _) if !is_scalar => {
+                    let what = "an element is handed to a function that may make an array of it";
+                    self.refuse(arg.span, what.to_string());
+                }
+                _ => self.expr(arg, path),
             }
         }
-        if let Some(number) = self.program.function(name)
+        if let Some(number) = number
             && self.seen.insert(number)
         {
             self.to_see.push(number);
@@ -725,4 +747,12 @@ impl<'p> Flow<'p> {
             _ => self.refuse(arg.span, "an array inside another is made anew".to_string()),
         }
     }
+}
+
+/// Whether there is a `continue` in it, of whatever loop.
+fn continues(body: &[Stmt]) -> bool {
+    body.iter().any(|statement| {
+        matches!(statement.kind, StmtKind::Continue)
+            || statement.parts().bodies.into_iter().any(continues)
+    })
 }

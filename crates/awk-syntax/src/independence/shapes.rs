@@ -46,6 +46,15 @@ pub fn extreme<'a>(cond: &'a Expr, body: &'a [Stmt]) -> Option<Extreme<'a>> {
     if matches!(target.kind, ExprKind::Field(_)) {
         return None;
     }
+    // Whoever looks at the value first must not make elements in another order.
+    let looks_up = |e: &Expr| !e.children().is_empty() && indexes(e);
+    let in_target = match &target.kind {
+        ExprKind::Index { subs, .. } => subs.iter().any(indexes),
+        _ => false,
+    };
+    if looks_up(value) || in_target {
+        return None;
+    }
     let (guard, comparison) = match &cond.ungrouped().kind {
         ExprKind::Or(operands) => match operands.as_slice() {
             [guard, comparison] => (Some(guard), comparison.ungrouped()),
@@ -82,6 +91,11 @@ pub fn extreme<'a>(cond: &'a Expr, body: &'a [Stmt]) -> Option<Extreme<'a>> {
     })
 }
 
+/// Whether an element of an array is looked up in it.
+fn indexes(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Index { .. }) || e.children().into_iter().any(indexes)
+}
+
 /// Whether it is true exactly where `target` holds nothing: `target == ""`, `!(k in a)` for `a[k]`.
 fn is_guard(guard: &Expr, target: &Expr) -> bool {
     match &guard.ungrouped().kind {
@@ -108,30 +122,33 @@ fn is_guard(guard: &Expr, target: &Expr) -> bool {
     }
 }
 
-/// `x = x + n`: what is added to the variable, and whether it is taken away from it.
+/// `x = x + n`: what is added to the variable, and whether it is taken away from it. It does nothing else.
 pub fn summand<'a>(target: &Expr, value: &'a Expr) -> Option<(&'a Expr, bool)> {
     let ExprKind::Arith { first, rest } = &value.ungrouped().kind else {
         return None;
     };
-    match rest.as_slice() {
+    let found = match rest.as_slice() {
         [(ArithOp::Add, n)] if is_var(target) && same(first, target) => Some((n, false)),
         [(ArithOp::Sub, n)] if is_var(target) && same(first, target) => Some((n, true)),
-        [(ArithOp::Add, n)] if is_var(target) && same(n, target) => Some((first, false)),
+        [(ArithOp::Add, n)] if is_var(target) && same(n, target) => Some((&**first, false)),
         _ => None,
-    }
+    };
+    found.filter(|(n, _)| is_quiet(n))
 }
 
 fn is_var(e: &Expr) -> bool {
     matches!(e.kind, ExprKind::Var(_))
 }
 
-/// `x = x text`: what is appended.
+/// `x = x text`: what is appended. It does nothing else.
 pub(super) fn appended<'a>(target: &Expr, value: &'a Expr) -> Option<&'a [Expr]> {
     let ExprKind::Concat(list) = &value.ungrouped().kind else {
         return None;
     };
     match list.split_first() {
-        Some((first, rest)) if first.is_lvalue() && same(first, target) => Some(rest),
+        Some((first, rest)) if first.is_lvalue() && same(first, target) => {
+            Some(rest).filter(|rest| rest.iter().all(is_quiet))
+        }
         _ => None,
     }
 }

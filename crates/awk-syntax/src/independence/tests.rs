@@ -147,6 +147,19 @@ fn what_depends_on_earlier_records_is_refused() {
         "{ n++; nextfile }",
         "{ if (RSTART) n++; match($0, /x/) }",
         "{ if (seen[$1]) n++ } $2 in seen { m++ }",
+        // Found by somebody who tried to break it.
+        "{ x = x (x = $1) }",
+        "{ x = x + (x = $1) }",
+        "{ a[1] = a[1] split($0, a) }",
+        "{ a[i] = a[i] (i = $1) }",
+        "{ n[$1] = n[$1] ($1 = $2 % 5) }",
+        "{ do { if ($1 % 2) continue; x = $2 } while ((c[NR] = x) == \"never\") }",
+        "{ ENVIRON[$1]++ }",
+        "{ if (PROCINFO[$2]) n++ }",
+        "{ ARGV[2] = \"\"; n++ }",
+        "function f(p) { p[\"q\"]++ } { f(ENVIRON) }",
+        "function g(p, k) { p[k]++ } BEGIN { a[\"x\"][1] = 0 } { g(a[\"x\"], $1) }",
+        "{ if (m[b[\"z\" $3]] < length(b[\"y\" $3])) m[b[\"z\" $3]] = length(b[\"y\" $3]) }",
     ] {
         let outcome = outcome(program);
         assert!(outcome.starts_with("- "), "{program}: {outcome}");

@@ -1,4 +1,5 @@
-//! Programs that count: the places where the machine may take many keys at once (`vm/input/count.rs`).
+//! Programs that count and add up: the places where the machine may take many keys or records at once (`vm/input/count.rs`,
+//! `vm/input/sum.rs`).
 
 use awk_syntax::Place;
 use awk_syntax::ast::*;
@@ -32,6 +33,31 @@ impl<'a> Compiler<'a> {
                 array: *array,
                 field: *field,
                 down: *down,
+                end,
+            };
+        }
+    }
+
+    /// The same if all that they do is to add a field to a global.
+    pub(super) fn sum_in_batches(&mut self) {
+        let rules = &mut self.code.ops[self.code.main_start as usize..];
+        let checked = matches!(rules, [_, _, Op::CheckWhole, ..]);
+        let (next, field, sum) = match rules {
+            [next, Op::NumField(field), sum, Op::Jump(_)] => (next, *field, *sum),
+            [next, Op::NumField(field), Op::CheckWhole, sum, Op::Jump(_)] => (next, *field, *sum),
+            _ => return,
+        };
+        if let Op::ArithGlobal {
+            n,
+            op: ArithOp::Add,
+            keep: false,
+        } = sum
+            && let Op::NextRecord { end } = *next
+        {
+            *next = Op::NextSummed {
+                n,
+                field,
+                checked,
                 end,
             };
         }

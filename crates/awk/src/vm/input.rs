@@ -7,6 +7,7 @@ mod count;
 mod getline;
 mod operands;
 mod skip;
+mod sum;
 
 pub(super) use ahead::LookAhead;
 pub(super) use count::Batch;

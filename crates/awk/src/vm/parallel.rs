@@ -94,6 +94,16 @@ impl Parallel {
         }
     }
 
+    /// Whether a number may be added as it is; it is counted then.
+    #[inline]
+    pub(super) fn admits(&mut self, n: f64) -> bool {
+        let admits = is_whole(n) && self.volume < EXACT_BELOW;
+        if admits {
+            self.volume += n.abs();
+        }
+        admits
+    }
+
     fn stretch(&self) -> Option<&Stretch> {
         match &self.state {
             State::Reading { stretch, .. } => Some(stretch),
@@ -178,9 +188,6 @@ impl Vm<'_> {
 
     /// The inner error says why one process does better.
     fn begin_others(&mut self) -> Result<std::result::Result<(), String>> {
-        let Separator::Byte(separator) = *self.settings.separator else {
-            return Ok(Err("records end by more than one character (RS)".into()));
-        };
         if self.input.has_begun() {
             return Ok(Err("BEGIN has read from the input".into()));
         }
@@ -191,6 +198,9 @@ impl Vm<'_> {
             ));
         }
         self.work_off_assignments()?;
+        let Separator::Byte(separator) = *self.settings.separator else {
+            return Ok(Err("records end by more than one character (RS)".into()));
+        };
         let operands = self.files_to_read()?;
         let Some(parallel) = &self.parallel else {
             return Ok(Ok(()));
@@ -226,8 +236,6 @@ impl Vm<'_> {
     /// Takes the next stretch of what nobody has begun to read, and has others begin with those that follow. The inner error says
     /// why there are no others: this process reads all that is left then.
     fn begin_wave(&mut self) -> Result<std::result::Result<(), String>> {
-        self.streams.flush_outputs();
-        self.note_failures()?;
         let Some(Parallel {
             state:
                 State::Reading {
@@ -279,11 +287,20 @@ impl Vm<'_> {
 
     /// Whether what BEGIN left allows others to begin without it. Notes which arrays are filled.
     fn can_start_apart(&mut self, plan: &Plan) -> Result<std::result::Result<(), String>> {
+        if plan.loops
+            && let Some(order) = self.procinfo(b"sorted_in")?
+            && !self.settings.text_of(&order).starts_with(b"@")
+        {
+            return Ok(Err(
+                "arrays are gone through in the order of a function".into()
+            ));
+        }
         for (n, merge) in &plan.scalars {
             let value = &self.globals[*n as usize];
             if let Merge::Extreme { guarded, .. } = merge {
                 let is_empty = value.as_bytes().is_some_and(<[u8]>::is_empty);
-                if !(matches!(value, Value::Uninit) || value.is_number() || *guarded && is_empty) {
+                let is_nothing = matches!(value, Value::Uninit | Value::Unassigned);
+                if !(is_nothing || value.is_number() || *guarded && is_empty) {
                     let name = &self.code.globals[*n as usize];
                     return Ok(Err(format!(
                         "`{name}` holds text, beside which numbers have no order"
@@ -461,13 +478,14 @@ impl Vm<'_> {
     #[inline]
     pub(super) fn check_whole(&mut self) -> Result<()> {
         let n = self.nums.last().copied().unwrap_or(0.0);
-        match &mut self.parallel {
-            Some(parallel) if is_whole(n) && parallel.volume < EXACT_BELOW => {
-                parallel.volume += n.abs();
-                Ok(())
-            }
-            _ => self.stop_sharing(GaveUp::Fraction),
+        if self
+            .parallel
+            .as_mut()
+            .is_some_and(|parallel| parallel.admits(n))
+        {
+            return Ok(());
         }
+        self.stop_sharing(GaveUp::Fraction)
     }
 
     /// What is about to be compared is looked at.

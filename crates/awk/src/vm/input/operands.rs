@@ -48,6 +48,13 @@ pub(super) fn folder_reader(name: &[u8]) -> std::result::Result<RecordReader, St
     Ok(reader)
 }
 
+/// Files of the kernel have bytes, whatever their lengths.
+fn has_bytes(path: &std::path::Path) -> bool {
+    use std::io::Read;
+    let first = std::fs::File::open(path).and_then(|mut file| file.read(&mut [0]));
+    first.is_ok_and(|len| len > 0)
+}
+
 /// `name=value`, if the operand is one.
 pub fn assignment(operand: &[u8]) -> Option<(&[u8], &[u8])> {
     let equals = operand.iter().position(|b| *b == b'=')?;
@@ -333,6 +340,9 @@ impl Vm<'_> {
             let is_device = is_stdin(&operand) || operand.starts_with(b"/dev/");
             let path = std::path::PathBuf::from(std::ffi::OsStr::from_bytes(&operand));
             match std::fs::metadata(&path) {
+                Ok(meta) if meta.len() == 0 && has_bytes(&path) => {
+                    return Ok(Err(format!("{shown:?} does not say how long it is")));
+                }
                 Ok(meta) if meta.is_file() && !is_device => files.push(Operand {
                     number,
                     bytes: meta.len(),

@@ -437,6 +437,7 @@ impl Plan {
             | Op::BeginDone
             | Op::NextRecord { .. }
             | Op::NextCounted { .. }
+            | Op::NextSummed { .. }
             | Op::Next
             | Op::NextFile
             | Op::Exit { .. }

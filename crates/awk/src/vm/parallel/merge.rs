@@ -13,7 +13,6 @@ use super::wire::Left;
 use super::{EXACT_BELOW, GaveUp, Vm, is_whole};
 use crate::code::Arr;
 use crate::error::{Fatal, Step as Result};
-use crate::num::parse_prefix;
 use crate::store::value_of;
 use crate::value::{ArrayRef, Value, compare};
 
@@ -22,13 +21,14 @@ fn torn() -> Fatal {
     Fatal::new("what another process left is not whole")
 }
 
-/// The number that a cell is in a sum.
-fn number(cell: &Cell<'_>) -> f64 {
-    match cell {
-        Cell::Num(n) => *n,
-        Cell::Str { bytes, .. } => parse_prefix(bytes),
-        _ => 0.0,
-    }
+/// The number that a cell is in a sum; none if it holds an array.
+fn number(cell: Cell<'_>) -> f64 {
+    value_of(cell).map_or(f64::NAN, |value| value.to_num())
+}
+
+/// Nothing was ever assigned to it.
+fn is_nothing(value: &Value) -> bool {
+    matches!(value, Value::Uninit | Value::Unassigned)
 }
 
 impl Vm<'_> {
@@ -112,10 +112,7 @@ impl Vm<'_> {
         }
         for ((n, merge), filled) in plan.arrays.iter().zip(filled) {
             let is_sum = *merge == MergeArray::Elements(Merge::Sum);
-            let array = match self.store.known_array(Arr(*n)) {
-                Some(array) if is_sum && filled => Some(array),
-                _ => None,
-            };
+            let array = self.store.known_array(Arr(*n)).filter(|_| filled);
             if left.u8().ok_or_else(torn)? == 0 {
                 continue;
             }
@@ -124,9 +121,13 @@ impl Vm<'_> {
                 left.cell().ok_or_else(torn)?;
                 let Some(array) = array else { continue };
                 let heap = self.store.heap_of(array)?;
-                if let Some(slot) = heap.find(array.table, key)?
-                    && !is_whole(number(&heap.cell(slot)?))
-                {
+                let Some(slot) = heap.find(array.table, key)? else {
+                    continue;
+                };
+                let cell = heap.cell(slot)?;
+                // An array there is an error, with its place.
+                let is_array = matches!(cell, Cell::Table(_));
+                if is_array || is_sum && !is_whole(number(cell)) {
                     return Ok(false);
                 }
             }
@@ -160,7 +161,7 @@ impl Vm<'_> {
     fn is_beyond(&self, value: &Value, held: &Value, greater: bool) -> bool {
         use std::cmp::Ordering::{Greater, Less};
         let is_empty = held.as_bytes().is_some_and(<[u8]>::is_empty);
-        if matches!(held, Value::Uninit) || is_empty {
+        if is_nothing(held) || is_empty {
             return true;
         }
         let order = compare(value, held, &self.settings.convfmt, None);
@@ -180,14 +181,22 @@ impl Vm<'_> {
             let cell = left.cell().ok_or_else(torn)?.ok_or_else(torn)?;
             match merge {
                 MergeArray::Elements(merge) => self.merge_element(array, key, merge, cell)?,
-                MergeArray::Made => {
-                    self.store.entry(array, key)?;
-                }
+                MergeArray::Made => self.make_element(array, key, cell)?,
                 MergeArray::Whole => {
                     let slot = self.store.entry(array, key)?;
                     self.store.heap_of(array)?.cell_set(slot, cell)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// An element that somebody looked at, if it is not there.
+    fn make_element(&mut self, array: ArrayRef, key: &[u8], cell: Cell<'_>) -> Result<()> {
+        let heap = self.store.heap_of(array)?;
+        let slot = heap.entry(array.table, key)?;
+        if heap.cell(slot)? == Cell::Uninit {
+            heap.cell_set(slot, cell)?;
         }
         Ok(())
     }
@@ -203,7 +212,7 @@ impl Vm<'_> {
         let slot = heap.entry(array.table, key)?;
         match merge {
             Merge::Sum => {
-                let sum = number(&heap.cell(slot)?) + number(&cell);
+                let sum = number(heap.cell(slot)?) + number(cell);
                 if !heap.cell_replace_num(slot, sum)? {
                     heap.cell_set(slot, Cell::Num(sum))?;
                 }
@@ -222,11 +231,11 @@ impl Vm<'_> {
                 self.store.heap_of(array)?.cell_set(slot, cell)?;
             }
             Merge::Extreme { greater, .. } => {
-                if cell == Cell::Uninit {
-                    return Ok(()); // it was only looked at
+                let value = value_of(cell)?;
+                if is_nothing(&value) {
+                    return self.make_element(array, key, cell); // it was only looked at
                 }
                 let held = self.store.get(array, slot)?;
-                let value = value_of(cell)?;
                 if self.is_beyond(&value, &held, greater) {
                     self.store.set(array, slot, &value)?;
                 }

@@ -14,10 +14,12 @@ use rustix::process::Signal;
 
 use super::stretches::{self, Place, Stretch};
 use super::{State, Vm, wire};
+use heap::{Cell, Table};
+
 use crate::code::Arr;
 use crate::error::{Fatal, Step as Result};
 use crate::records::Separator;
-use crate::value::Value;
+use crate::value::{ArrayRef, Value};
 
 /// Why a process ended without handing anything over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,13 +111,17 @@ impl Write for Room {
     }
 }
 
-/// What a scalar holds until a record assigns it.
+/// What a scalar holds until a record assigns it: no program can.
 fn nothing_yet() -> Value {
-    Value::text(b"\0no record of this stretch has assigned it\0", false)
+    Value::Array(ArrayRef {
+        table: Table::from_offset(0),
+        scratch: true,
+        owned: false,
+    })
 }
 
-/// The same for all of an array: the key of its only element.
-const NOTHING_YET: &[u8] = b"\0no record of this stretch has made it\0";
+/// The same for all of an array: its only element.
+const NOTHING_YET: (&[u8], Cell<'static>) = (b"", Cell::Other(b"\0"));
 
 impl Vm<'_> {
     /// The process becomes one that reads `stretch`.
@@ -139,6 +145,12 @@ impl Vm<'_> {
         });
         let leave = parallel.leave;
         self.input.warn = Box::new(move |_| leave(GaveUp::Trouble.status()));
+        // Not even what the allocator or a panic has to say.
+        let nowhere = File::options().write(true).open("/dev/null");
+        let quiet = nowhere.and_then(|nowhere| Ok(rustix::stdio::dup2_stderr(nowhere)?));
+        if quiet.is_err() {
+            leave(GaveUp::Trouble.status());
+        }
         // Nobody would take over what it makes.
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
         self.streams.print_to(Box::new(Room {
@@ -160,7 +172,9 @@ impl Vm<'_> {
             }
             let array = self.store.global_array(Arr(*n), &self.code.globals)?;
             if *merge == MergeArray::Whole {
-                self.store.entry(array, NOTHING_YET)?;
+                let heap = self.store.heap_of(array)?;
+                let slot = heap.entry(array.table, NOTHING_YET.0)?;
+                heap.cell_set(slot, NOTHING_YET.1)?;
             }
             lens.push(self.store.heap_of(array)?.table_len(array.table)?);
         }
@@ -252,7 +266,7 @@ impl Vm<'_> {
             let value = &self.globals[*n as usize];
             let is_set = match merge {
                 Merge::Sum | Merge::Append | Merge::Extreme { .. } => {
-                    !matches!(value, Value::Uninit)
+                    !matches!(value, Value::Uninit | Value::Unassigned)
                 }
                 Merge::Last | Merge::Follow(_) => !value.same(&unset),
             };
@@ -263,8 +277,11 @@ impl Vm<'_> {
         for ((n, merge), len) in plan.arrays.iter().zip(lens) {
             let array = self.store.global_array(Arr(*n), &self.code.globals)?;
             let heap = self.store.heap_of(array)?;
-            let is_untouched =
-                *merge == MergeArray::Whole && heap.find(array.table, NOTHING_YET)?.is_some();
+            let mark = heap.find(array.table, NOTHING_YET.0)?;
+            let is_untouched = match mark {
+                Some(slot) => *merge == MergeArray::Whole && heap.cell(slot)? == NOTHING_YET.1,
+                None => false,
+            };
             let is_old = if *merge == MergeArray::Made { len } else { 0 };
             out.push(u8::from(!is_untouched));
             if is_untouched {
