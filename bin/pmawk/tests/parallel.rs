@@ -123,6 +123,7 @@ fn what_can_be_shared_is_and_gives_the_same() {
         "BEGIN { n[\"w3\"] = 100; n[\"before\"] = 0.5 } { n[$1]++ }",
         "{ t = 0; for (i = 2; i <= 3; i++) t += $i / 2; if (t > most) most = t } END { print most, i, t }",
         "{ n[$1]++; next } { c++ } END { print c }",
+        "{ s += $3 } END { print s }",
         "/w1/",
         "{ print $1, NR, FNR, FILENAME; c++ } END { print c }",
         "$2 > 0 { printf \"%d %s\\n\", $2, $1; n[$1]++ } /w2/",
