@@ -82,6 +82,8 @@ pub struct Args {
     pub version: bool,
     pub help: bool,
     pub native: WhenNative,
+    /// One instruction after the other, one record after the other.
+    pub no_optimize: bool,
     /// Processes that read the input.
     pub jobs: Option<usize>,
     pub explain_parallel: bool,
@@ -335,8 +337,14 @@ impl Args {
             "version" => self.version = true,
             "help" | "usage" => self.help = true,
             "use-lc-numeric" => self.use_lc_numeric = true,
-            "optimize" => self.native = WhenNative::Hot,
-            "no-optimize" => self.native = WhenNative::Never,
+            "optimize" => {
+                self.native = WhenNative::Hot;
+                self.no_optimize = false;
+            }
+            "no-optimize" => {
+                self.native = WhenNative::Never;
+                self.no_optimize = true;
+            }
             "native" => {
                 self.native = match value.as_deref().and_then(OsStr::to_str) {
                     Some("hot") => WhenNative::Hot,

@@ -305,7 +305,8 @@ fn language(args: &Args, path: Vec<PathBuf>) -> Result<Language> {
     language.non_decimal = args.non_decimal;
     language.wish.exact = args.bignum;
     language.shared = args.jobs.is_some_and(|jobs| jobs > 1) || args.explain_parallel;
-    language.wish.parts = args.json_lines.is_none();
+    language.wish.ahead = !args.no_optimize;
+    language.wish.parts = !args.no_optimize && args.json_lines.is_none();
     language.wish.native = args.native != WhenNative::Never && !args.bignum;
     Ok(language)
 }

@@ -1,4 +1,4 @@
-//! The language corpus `tests/awk/` on pmawk: volatile, as native code, without it, persistent, reopened; and on the reference implementations.
+//! The language corpus `tests/awk/` on pmawk: volatile, as native code, without any optimisation, persistent, reopened; and on the reference implementations.
 //!
 //! * `CORPUS=regex/,getline` runs only cases whose names contain one of the substrings.
 //! * `ORACLES=1` also runs gawk, mawk and original-awk and proves that `exceptions.txt` is exact.
@@ -78,7 +78,7 @@ fn every_case_holds_as_native_code() {
 }
 
 #[test]
-fn every_case_holds_without_native_code() {
+fn every_case_holds_without_optimisation() {
     run(Mode::Machine);
 }
 

@@ -99,6 +99,8 @@ pub struct Wish {
     pub exact: bool,
     /// Loops may be run by native code.
     pub native: bool,
+    /// Records and keys may be taken many at a time, passed over, and their memory be asked for ahead.
+    pub ahead: bool,
     /// Arrays may be arrays of parts (`vm/parts.rs`): nobody but the program's instructions looks at variables.
     pub parts: bool,
 }
@@ -238,8 +240,10 @@ impl<'a> Compiler<'a> {
         }
         let start = self.code.main_start;
         self.emit(Op::Jump(start));
-        self.count_in_batches();
-        self.sum_in_batches();
+        if self.wish.ahead {
+            self.count_in_batches();
+            self.sum_in_batches();
+        }
         self.here(end);
         self.code.end_start = self.code.ops.len() as u32;
         for rule in &program.rules {
@@ -249,8 +253,10 @@ impl<'a> Compiler<'a> {
             }
         }
         self.emit(Op::Halt);
-        self.code.required = self.required();
-        self.code.looked_up = self.looked_up();
+        if self.wish.ahead {
+            self.code.required = self.required();
+            self.code.looked_up = self.looked_up();
+        }
         self.code.begin_file = self.block(|pattern| matches!(pattern, Pattern::BeginFile));
         self.code.end_file = self.block(|pattern| matches!(pattern, Pattern::EndFile));
         self.code.dialect = program.dialect;

@@ -38,7 +38,7 @@ pub enum Mode {
     Volatile,
     /// The same, and every loop and function that can be is native code from its first run.
     Native,
-    /// The same, and nothing is native code.
+    /// The same, without any optimisation (`-s`).
     Machine,
     /// A fresh heap file for every process.
     Persistent,

@@ -47,7 +47,7 @@ The language
                                     they made: sums, counts, extremes, lists; the result is that of one process
   --explain-parallel                say on standard error what -j (one process for each processor) did, or why it did not
   --native=WHEN                     loops and functions of numbers run as machine code WHEN: hot (the default), always, never
-  -O, --optimize; -s, --no-optimize the same as --native=hot, --native=never
+  -s, --no-optimize; -O, --optimize without machine code and without taking many records at once; with all of it (the default)
 
 Looking into a program
   -o[FILE], --pretty-print[=FILE]   write it, laid out, to FILE (awkprof.out; - is standard output), and do not run it

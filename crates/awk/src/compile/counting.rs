@@ -65,7 +65,7 @@ impl<'a> Compiler<'a> {
 
     /// In front of the loop `for (...; i <= NF; i++) a[$i]++`, where the key may also be `tolower($i)` or `toupper($i)`.
     pub(super) fn count_at_once(&mut self, cond: &'a Expr, step: &'a Stmt, body: &'a [Stmt]) {
-        if self.wish.exact || self.wish.marked {
+        if self.wish.exact || self.wish.marked || !self.wish.ahead {
             return;
         }
         let counted = self.up_to_fields(cond).and_then(|var| {

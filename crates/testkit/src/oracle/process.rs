@@ -186,7 +186,7 @@ fn option(mode: Mode, room: &Path) -> Option<String> {
     match mode {
         Mode::Persistent | Mode::Reopened => Some(heap_option(room)),
         Mode::Native => Some("--native=always".to_string()),
-        Mode::Machine => Some("--native=never".to_string()),
+        Mode::Machine => Some("--no-optimize".to_string()),
         Mode::Volatile | Mode::Session | Mode::Reference => None,
     }
 }
