@@ -147,7 +147,7 @@ fn what_can_be_shared_is_and_gives_the_same() {
 #[test]
 fn what_is_printed_comes_in_the_order_of_the_input_however_much_it_is() {
     let inputs = Inputs::new(&mut Rng::new(6));
-    let operands = ["whole"; 30];
+    let operands = ["whole"; 50];
     for (program, jobs) in [
         (
             "$2 > 1200 { print FILENAME, FNR, $1; n[$1]++; c += $3 } END { print c }",
@@ -155,7 +155,7 @@ fn what_is_printed_comes_in_the_order_of_the_input_however_much_it_is() {
         ),
         // The last wave is read by one process.
         (
-            "$2 > 1200 { print NR } NR > 700000 { c += 0.5 } END { print c }",
+            "$2 > 1200 { print NR } NR > 1300000 { c += 0.5 } END { print c }",
             "3",
         ),
     ] {

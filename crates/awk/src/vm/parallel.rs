@@ -94,10 +94,13 @@ impl Parallel {
         }
     }
 
-    /// Whether a number may be added as it is; it is counted then.
+    /// Whether a number may be added as it is; it is counted then. Any may once nothing is put together any more.
     #[inline]
     pub(super) fn admits(&mut self, n: f64) -> bool {
         let admits = is_whole(n) && self.volume < EXACT_BELOW;
+        if !admits && (self.inexact.is_some() || matches!(self.state, State::Single)) {
+            return true;
+        }
         if admits {
             self.volume += n.abs();
         }

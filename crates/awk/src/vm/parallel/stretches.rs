@@ -12,7 +12,7 @@ use crate::records::RecordReader;
 /// A stretch smaller than this is not worth a process: beginning one and taking over what it made costs about as much.
 const BYTES_MIN: u64 = 256 << 10;
 /// Where records print, what other processes print waits in memory until its turn: so much input at once is enough.
-const PRINTING_BYTES_MAX: u64 = 8 << 20;
+const PRINTING_BYTES_MAX: u64 = 16 << 20;
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// A place between two records.
