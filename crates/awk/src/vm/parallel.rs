@@ -107,6 +107,11 @@ impl Parallel {
         admits
     }
 
+    /// Whether this is one of the other processes.
+    fn is_working(&self) -> bool {
+        matches!(self.state, State::Working(_))
+    }
+
     fn stretch(&self) -> Option<&Stretch> {
         match &self.state {
             State::Reading { stretch, .. } => Some(stretch),
@@ -177,9 +182,11 @@ impl Vm<'_> {
         }
     }
 
+    /// One of the other processes stays what it is: it is about to end.
     fn stay_single(&mut self) {
-        if let Some(parallel) = &mut self.parallel {
-            parallel.state = State::Single;
+        match &mut self.parallel {
+            Some(parallel) if !parallel.is_working() => parallel.state = State::Single,
+            _ => {}
         }
     }
 
@@ -405,7 +412,7 @@ impl Vm<'_> {
             self.end_parallel();
             return self.open_at(next.start, None);
         }
-        if matches!(&self.parallel, Some(p) if matches!(p.state, State::Working(_))) {
+        if self.parallel.as_ref().is_some_and(Parallel::is_working) {
             return Ok(true); // it has opened what it is to read
         }
         self.open_at(next.start, Some(next.end))
@@ -495,7 +502,7 @@ impl Vm<'_> {
     #[inline]
     pub(super) fn check_number(&mut self) -> Result<()> {
         let value = self.pop_val();
-        if value.is_number() && !value.to_num().is_nan() {
+        if value.is_number() {
             return Ok(());
         }
         self.stop_sharing(GaveUp::Text)

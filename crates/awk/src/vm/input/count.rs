@@ -9,6 +9,7 @@ use heap::{Fetched, Heap, Table};
 
 use crate::code::{Arr, KeyCase};
 use crate::error::Step as Result;
+use crate::fields::Splitter;
 use crate::settings::Notation;
 use crate::store::num_in;
 use crate::value::Value;
@@ -74,6 +75,21 @@ impl Batch {
     }
 }
 
+/// Where a field of the line at `start..end` lies, and its length, if that is seen at a glance.
+#[inline(always)]
+pub(super) fn field_of_line(
+    splitter: &Splitter,
+    text: &[u8],
+    start: usize,
+    end: usize,
+    field: u32,
+) -> Option<(usize, usize)> {
+    match end - start {
+        0..TOO_LONG => splitter.glance_at(text, start, end, field),
+        _ => None,
+    }
+}
+
 impl Vm<'_> {
     /// Counts records that lie ready.
     #[inline]
@@ -83,9 +99,7 @@ impl Vm<'_> {
         field: u32,
         delta: f64,
     ) -> Result<()> {
-        if let Some(byte) = self.settings.plain_lines
-            && self.record.notation == Notation::Plain
-        {
+        if let Some(byte) = self.byte_of_lines() {
             while self.count_lines(byte, array, field, delta)? {}
         }
         Ok(())
@@ -101,11 +115,7 @@ impl Vm<'_> {
         let splitter = &self.settings.splitter;
         let (text, mut start, ends) = reader.ready_lines(byte);
         for &end in ends.iter().take(KEYS) {
-            let place = match end - start {
-                0..TOO_LONG => splitter.glance_at(text, start, end, field),
-                _ => None,
-            };
-            let Some((at, len)) = place else {
+            let Some((at, len)) = field_of_line(splitter, text, start, end, field) else {
                 break;
             };
             self.batch.add(heap, table, text, at, len);
@@ -116,11 +126,27 @@ impl Vm<'_> {
         if count == 0 {
             return Ok(false);
         }
+        self.take_lines(count)?;
+        Ok(count == wanted)
+    }
+
+    /// What ends a record, if the next ones may be taken many at a time.
+    #[inline]
+    pub(super) fn byte_of_lines(&self) -> Option<u8> {
+        let is_plain = self.record.notation == Notation::Plain;
+        self.settings.plain_lines.filter(|_| is_plain)
+    }
+
+    /// `count` of the lines that lie ready, at least one, are done with: the last one is `$0`.
+    #[inline]
+    pub(super) fn take_lines(&mut self, count: usize) -> Result<()> {
+        let Some(reader) = &mut self.record.reader else {
+            return Ok(());
+        };
         let last = reader.give_lines(count);
         self.settings.nr += count as f64;
         self.settings.fnr += count as f64;
-        self.record.set_read(last, &self.settings)?;
-        Ok(count == wanted)
+        self.record.set_read(last, &self.settings)
     }
 
     /// The table of a global array that is there.

@@ -3,22 +3,17 @@
 //! Invariant: that of `count.rs`: afterwards all is as if the machine had added them one by one, and what is not plain is left
 //! to it.
 
+use super::count::field_of_line;
 use crate::error::Step as Result;
 use crate::num;
-use crate::settings::Notation;
 use crate::value::Value;
 use crate::vm::Vm;
-
-/// Records of so many bytes are an error, which the machine tells.
-const TOO_LONG: usize = u32::MAX as usize;
 
 impl Vm<'_> {
     /// Adds up records that lie ready, to global `n`. With `checked`, a number that is for the machine to look at ends it.
     #[inline]
     pub(in crate::vm) fn sum_records(&mut self, n: u32, field: u32, checked: bool) -> Result<()> {
-        if let Some(byte) = self.settings.plain_lines
-            && self.record.notation == Notation::Plain
-        {
+        if let Some(byte) = self.byte_of_lines() {
             while self.sum_lines(byte, n, field, checked)? {}
         }
         Ok(())
@@ -36,11 +31,9 @@ impl Vm<'_> {
         let mut sum = *held;
         let mut count = 0;
         for &end in ends {
-            let place = match end - start {
-                0..TOO_LONG => splitter.glance_at(text, start, end, field),
-                _ => None,
+            let Some((at, len)) = field_of_line(splitter, text, start, end, field) else {
+                break;
             };
-            let Some((at, len)) = place else { break };
             let number = num::of_field(text, at, len);
             if checked && !self.parallel.as_mut().is_some_and(|p| p.admits(number)) {
                 break;
@@ -54,10 +47,7 @@ impl Vm<'_> {
             return Ok(false);
         }
         *held = sum;
-        let last = reader.give_lines(count);
-        self.settings.nr += count as f64;
-        self.settings.fnr += count as f64;
-        self.record.set_read(last, &self.settings)?;
+        self.take_lines(count)?;
         Ok(is_all)
     }
 }
