@@ -25,6 +25,7 @@ mod fetch;
 pub mod layout;
 mod places;
 mod run;
+mod sequence;
 mod table;
 mod walk;
 mod zones;

@@ -27,9 +27,16 @@ struct Notes {
     wanted: u64,
 }
 
+/// The tables for which it is known where the next element in the order of insertion lies: see [`crate::sequence`].
+const SEQUENCES: usize = 4;
+
 /// See the top of the file.
 pub(crate) struct Places {
     tables: Vec<Notes>,
+    /// A table and the place behind the entry asked for last; 0 where there is none.
+    next: [(u64, u64); SEQUENCES],
+    /// Which of them is overwritten next.
+    oldest: usize,
 }
 
 fn home(table: u64) -> usize {
@@ -38,7 +45,37 @@ fn home(table: u64) -> usize {
 
 impl Places {
     pub(crate) fn new() -> Places {
-        Places { tables: Vec::new() }
+        Places {
+            tables: Vec::new(),
+            next: [(0, 0); SEQUENCES],
+            oldest: 0,
+        }
+    }
+
+    /// What [`Places::note_next`] noted of this table last; 0 for nothing.
+    #[inline(always)]
+    pub(crate) fn next(&self, table: u64) -> u64 {
+        let noted = self.next.iter().find(|noted| noted.0 == table);
+        noted.map_or(0, |noted| noted.1)
+    }
+
+    /// Where the next element of a table may lie.
+    #[inline(always)]
+    pub(crate) fn note_next(&mut self, table: u64, entry: u64) {
+        let known = self.next.iter().position(|noted| noted.0 == table);
+        let at = known.unwrap_or_else(|| {
+            self.oldest = (self.oldest + 1) % SEQUENCES;
+            self.oldest
+        });
+        self.next[at] = (table, entry);
+    }
+
+    fn forget_next(&mut self, table: u64) {
+        for noted in &mut self.next {
+            if noted.0 == table {
+                noted.1 = 0;
+            }
+        }
     }
 
     /// The entry of key `n`, if it is known.
@@ -85,6 +122,7 @@ impl Places {
 
     /// The element with this key is gone, or elsewhere.
     pub(crate) fn forget_key(&mut self, table: u64, key: &[u8]) {
+        self.forget_next(table);
         if let Some(notes) = self.tables.get_mut(home(table))
             && notes.table == table
             && let Some(n) = integer_of(key)
@@ -96,6 +134,7 @@ impl Places {
 
     /// All elements of the table are gone.
     pub(crate) fn forget_table(&mut self, table: u64) {
+        self.forget_next(table);
         if let Some(notes) = self.tables.get_mut(home(table))
             && notes.table == table
         {
@@ -105,6 +144,7 @@ impl Places {
 
     pub(crate) fn forget_all(&mut self) {
         self.tables.clear();
+        self.next = [(0, 0); SEQUENCES];
     }
 }
 

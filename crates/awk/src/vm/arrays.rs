@@ -324,10 +324,26 @@ impl Vm<'_> {
         Ok((array, slot))
     }
 
+    /// The same in the body of a loop over an array, where the elements of several may be asked for in one order.
+    fn entry_in_loop(&mut self, array: Arr) -> Result<(ArrayRef, Slot)> {
+        let Key::Text(at) = self.key else {
+            return self.entry(array);
+        };
+        let array = self.array(array)?;
+        let heap = self.store.heap_of(array)?;
+        let slot = heap.entry_in_sequence(array.table, &self.text[at..])?;
+        self.text.truncate(at);
+        Ok((array, slot))
+    }
+
     /// The same for an element that is read.
     #[inline]
     pub(super) fn element_read(&mut self, operand: Arr) -> Result<(ArrayRef, Slot)> {
-        let (array, slot) = self.entry(operand)?;
+        let (array, slot) = if self.iters.is_empty() {
+            self.entry(operand)?
+        } else {
+            self.entry_in_loop(operand)?
+        };
         if self.settings.lint && matches!(self.store.get(array, slot), Ok(Value::Uninit)) {
             self.lint_element(operand)?;
         }
