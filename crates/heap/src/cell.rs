@@ -164,7 +164,13 @@ impl KeyWords {
         })
     }
 
-    /// The same for the text at `at..at + len` of a longer one: what lies behind it makes lengths no matter of branches,
+    /// For text of this length that is too long to be inline, all but where it lies.
+    #[inline]
+    pub(crate) fn elsewhere(len: usize) -> KeyWords {
+        KeyWords(0, u64::from(KEY_BLOB) << 56 | len as u64 & BLOB_LEN_MASK)
+    }
+
+    /// As [`KeyWords::inline`] for the text at `at..at + len` of a longer one: what lies behind it makes lengths no matter of branches,
     /// which nobody can foresee.
     #[inline(always)]
     pub(crate) fn inline_within(text: &[u8], at: usize, len: usize) -> Option<KeyWords> {

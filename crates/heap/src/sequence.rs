@@ -8,8 +8,7 @@
 use crate::alloc::descriptor;
 use crate::cell::{KeyWords, Slot};
 use crate::layout::{
-    BLOB_LEN_MASK, CHUNK_BYTES, CHUNK_HEADER_BYTES, ENTRY_BYTES, KEY_BLOB, PAGE_RUN, VALUE, chunk,
-    page, table as at,
+    CHUNK_BYTES, CHUNK_HEADER_BYTES, ENTRY_BYTES, PAGE_RUN, VALUE, chunk, page, table as at,
 };
 use crate::table::Table;
 use crate::{Heap, Result};
@@ -25,10 +24,7 @@ impl Heap {
     /// As [`Heap::entry`].
     #[inline]
     pub fn entry_in_sequence(&mut self, t: Table, key: &[u8]) -> Result<Slot> {
-        let words = match KeyWords::inline(key) {
-            Some(words) => words,
-            None => KeyWords(0, u64::from(KEY_BLOB) << 56 | key.len() as u64 & BLOB_LEN_MASK),
-        };
+        let words = KeyWords::inline(key).unwrap_or_else(|| KeyWords::elsewhere(key.len()));
         let next = self.places.next(t.0);
         let found = next != 0 && self.entry_is(next, words, key)? && self.is_used(t, next)?;
         let entry = if found {

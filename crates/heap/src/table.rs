@@ -13,10 +13,9 @@
 
 use crate::cell::{KeyWords, Slot, integer_words, is_blob};
 use crate::layout::{
-    BLOB_LEN_MASK, CHUNK_BYTES, CHUNK_HEADER_BYTES, DEPTH_MAX, DIRECTORY_ENTRY_BYTES, ENTRY_BYTES,
-    INDEX_BITS_MIN, KEY_BLOB, KEY_HOLE, PROBES_MAX, SCANNED_ENTRIES_MAX, SEGMENT_BITS,
-    SEGMENT_SLOTS, SLOT_BYTES, SLOT_OFFSET_BITS, TABLE_BYTES, TABLE_MAGIC, TAG_BITS, VALUE,
-    VALUE_TABLE, chunk, table as at,
+    CHUNK_BYTES, CHUNK_HEADER_BYTES, DEPTH_MAX, DIRECTORY_ENTRY_BYTES, ENTRY_BYTES, INDEX_BITS_MIN,
+    KEY_HOLE, PROBES_MAX, SCANNED_ENTRIES_MAX, SEGMENT_BITS, SEGMENT_SLOTS, SLOT_BYTES,
+    SLOT_OFFSET_BITS, TABLE_BYTES, TABLE_MAGIC, TAG_BITS, VALUE, VALUE_TABLE, chunk, table as at,
 };
 use crate::{Heap, Result};
 use region::PAGE_BYTES;
@@ -113,12 +112,8 @@ impl Heap {
 
     #[inline(never)]
     fn long_key<'a>(&self, text: &'a [u8]) -> Key<'a> {
-        let words = KeyWords(
-            0,
-            u64::from(KEY_BLOB) << 56 | text.len() as u64 & BLOB_LEN_MASK,
-        );
         Key {
-            words,
+            words: KeyWords::elsewhere(text.len()),
             text,
             hash: region::layout::checksum(text, self.hash_seed),
         }

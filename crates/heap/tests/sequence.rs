@@ -113,7 +113,9 @@ fn what_is_found_in_sequence_is_what_is_found() {
         for beside in &pair {
             let mut found = Vec::new();
             heap.for_each(beside.table, &mut |key, cell| {
-                let Cell::Num(n) = cell else { panic!("{cell:?}") };
+                let Cell::Num(n) = cell else {
+                    panic!("{cell:?}")
+                };
                 found.push((key.to_vec(), n));
                 Ok(())
             })
