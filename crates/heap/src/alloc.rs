@@ -8,9 +8,9 @@
 //! run's first descriptor, or its zone), and every offset that is read back is checked before it is followed.
 
 use crate::layout::{
-    BITMAP_WORDS, CLASSES, DESCRIPTOR_BYTES, HEADER, PAGE_FREE, PAGE_RUN, PAGE_RUN_TAIL, PAGE_SLAB,
-    RUN_PAGES_MAX, SLAB_BYTES_MAX, ZONE_BYTES, ZONE_FREE, ZONE_LARGE, ZONE_PAGES, ZONE_SMALL,
-    ZONES_START, header, page, zone,
+    BITMAP_WORDS, CLASSES, DESCRIPTOR_BYTES, HEADER, OF_PROGRAM, PAGE_FREE, PAGE_RUN,
+    PAGE_RUN_TAIL, PAGE_SLAB, RUN_PAGES_MAX, SLAB_BYTES_MAX, ZONE_BYTES, ZONE_FREE, ZONE_LARGE,
+    ZONE_PAGES, ZONE_SMALL, ZONES_START, header, page, zone,
 };
 use crate::{Heap, Result};
 use region::{PAGE_BYTES, Region};
@@ -34,7 +34,7 @@ const CLASS_OF: [u8; SLAB_BYTES_MAX as usize / 8 + 1] = {
 };
 
 /// The smallest class of at least `size` bytes whose blocks are aligned to 16.
-const CLASS16_OF: [u8; SLAB_BYTES_MAX as usize / 8 + 1] = {
+pub(crate) const CLASS16_OF: [u8; SLAB_BYTES_MAX as usize / 8 + 1] = {
     let mut table = CLASS_OF;
     let mut i = 0;
     while i < table.len() {
@@ -48,12 +48,39 @@ const CLASS16_OF: [u8; SLAB_BYTES_MAX as usize / 8 + 1] = {
     table
 };
 
+/// Size of the blocks of a class, which a page's CLASS names.
+pub(crate) fn class_bytes(class: u8) -> Option<u64> {
+    let size = CLASSES.get(usize::from(class & !OF_PROGRAM));
+    size.map(|&size| u64::from(size))
+}
+
+/// Where the list of a class' pages with free blocks begins.
+pub(crate) fn class_head(class: u8) -> u64 {
+    let heads = if class & OF_PROGRAM == 0 {
+        header::CLASS_HEADS
+    } else {
+        header::PROGRAM_HEADS
+    };
+    HEADER + heads + 4 * u64::from(class & !OF_PROGRAM)
+}
+
 pub(crate) fn zone_start(index: u32) -> u64 {
     ZONES_START + u64::from(index) * ZONE_BYTES
 }
 
 fn zone_of(offset: u64) -> u32 {
     ((offset - ZONES_START) / ZONE_BYTES) as u32
+}
+
+/// The zone whose descriptors tell what lies at `offset`. In the first page of a zone there are descriptors, or it is inside an extent: a
+/// block that was aligned may begin there, and then the extent begins one zone before (see `program.rs`).
+fn describing_zone(offset: u64) -> u64 {
+    let start = zone_start(zone_of(offset));
+    if offset - start < PAGE_BYTES && start > ZONES_START {
+        start - ZONE_BYTES
+    } else {
+        start
+    }
 }
 
 /// Zones so far; no more than the region has room for.
@@ -80,6 +107,8 @@ pub(crate) struct Block {
     pub(crate) start: u64,
     /// Usable bytes.
     pub(crate) bytes: u64,
+    /// A program asked for it: see `program.rs`.
+    pub(crate) of_program: bool,
 }
 
 impl Heap {
@@ -104,7 +133,7 @@ impl Heap {
         Ok(offset)
     }
 
-    fn count_live(&mut self, blocks: i64, bytes: i64) -> Result<()> {
+    pub(crate) fn count_live(&mut self, blocks: i64, bytes: i64) -> Result<()> {
         let r = &mut self.region;
         let old: u64 = r.get(HEADER + header::LIVE_BLOCKS)?;
         r.put(
@@ -116,8 +145,8 @@ impl Heap {
     }
 
     #[inline]
-    fn alloc_small(&mut self, class: u8) -> Result<u64> {
-        let head = HEADER + header::CLASS_HEADS + 4 * u64::from(class);
+    pub(crate) fn alloc_small(&mut self, class: u8) -> Result<u64> {
+        let head = class_head(class);
         let first: u32 = self.region.get(head)?;
         let start = match first {
             0 => self.new_slab(class)?,
@@ -144,7 +173,7 @@ impl Heap {
                     let next: u32 = r.get(desc + page::NEXT)?;
                     self.unlink_page(desc, class, next, 0)?;
                 }
-                let size = u64::from(CLASSES[usize::from(class)]);
+                let size = u64::from(CLASSES[usize::from(class & !OF_PROGRAM)]);
                 let block = start + (word * 64 + bit) * size;
                 if (word * 64 + bit + 1) * size > PAGE_BYTES {
                     return Err(self.region.damaged(desc, "a free block beyond its page"));
@@ -176,7 +205,7 @@ impl Heap {
     fn new_slab(&mut self, class: u8) -> Result<u64> {
         let start = self.alloc_run(1)?;
         let desc = descriptor(start);
-        let blocks = PAGE_BYTES / u64::from(CLASSES[usize::from(class)]);
+        let blocks = PAGE_BYTES / u64::from(CLASSES[usize::from(class & !OF_PROGRAM)]);
         let r = &mut self.region;
         r.put(desc + page::KIND, PAGE_SLAB)?;
         r.put(desc + page::CLASS, class)?;
@@ -195,7 +224,7 @@ impl Heap {
     }
 
     fn link_page(&mut self, start: u64, desc: u64, class: u8) -> Result<()> {
-        let head = HEADER + header::CLASS_HEADS + 4 * u64::from(class);
+        let head = class_head(class);
         let number = (start / PAGE_BYTES) as u32 + 1;
         let old: u32 = self.region.get(head)?;
         if old != 0 {
@@ -214,7 +243,7 @@ impl Heap {
             self.region.put(at + page::PREV, prev)?;
         }
         let at = match prev {
-            0 => HEADER + header::CLASS_HEADS + 4 * u64::from(class),
+            0 => class_head(class),
             n => descriptor(self.page_start(n)?) + page::NEXT,
         };
         let r = &mut self.region;
@@ -224,7 +253,7 @@ impl Heap {
     }
 
     /// `pages` adjacent pages of a small zone.
-    fn alloc_run(&mut self, pages: u64) -> Result<u64> {
+    pub(crate) fn alloc_run(&mut self, pages: u64) -> Result<u64> {
         let mut index: u32 = self.region.get(HEADER + header::PARTIAL_ZONES)?;
         for _ in 0..ZONES_TRIED {
             if index == 0 {
@@ -267,10 +296,9 @@ impl Heap {
                 if i == first { PAGE_RUN } else { PAGE_RUN_TAIL },
             )?;
         }
-        self.region.put(
-            start + first * DESCRIPTOR_BYTES + page::RUN_PAGES,
-            pages as u16,
-        )?;
+        let desc = start + first * DESCRIPTOR_BYTES;
+        self.region.put(desc + page::CLASS, 0u8)?;
+        self.region.put(desc + page::RUN_PAGES, pages as u16)?;
         Ok(start + first * PAGE_BYTES)
     }
 
@@ -350,7 +378,7 @@ impl Heap {
     }
 
     /// An extent of whole zones; its block starts behind the first zone's descriptors.
-    fn alloc_large(&mut self, size: u64) -> Result<(u64, u64)> {
+    pub(crate) fn alloc_large(&mut self, size: u64) -> Result<(u64, u64)> {
         let span = size
             .checked_add(PAGE_BYTES)
             .map_or(u64::MAX, |n| n.div_ceil(ZONE_BYTES));
@@ -378,6 +406,7 @@ impl Heap {
         r.put(start + zone::PREV, 0u32)?;
         r.put(start + zone::SPAN, span)?;
         r.put(start + zone::BYTES, size)?;
+        r.put(start + zone::BLOCK, 0u64)?;
         Ok((
             start + PAGE_BYTES,
             u64::from(span) * ZONE_BYTES - PAGE_BYTES,
@@ -425,6 +454,26 @@ impl Heap {
             }
         }
         Ok(None)
+    }
+
+    /// Leaves of an extent the zones `[from, to)`, as one, and frees the others.
+    pub(crate) fn trim_extent(&mut self, start: u64, from: u64, to: u64) -> Result<()> {
+        let span: u32 = self.region.get(start + zone::SPAN)?;
+        let bytes: u64 = self.region.get(start + zone::BYTES)?;
+        let end = start + u64::from(span) * ZONE_BYTES;
+        let zones = |bytes: u64| (bytes / ZONE_BYTES) as u32;
+        if to < end {
+            self.free_zones(to, zones(end - to))?;
+        }
+        if from > start {
+            let r = &mut self.region;
+            r.put(from + zone::KIND, ZONE_LARGE)?;
+            r.put(from + zone::NEXT, 0u32)?;
+            r.put(from + zone::PREV, 0u32)?;
+            r.put(from + zone::BYTES, bytes)?;
+            self.free_zones(start, zones(from - start))?;
+        }
+        self.region.put(from + zone::SPAN, zones(to - from))
     }
 
     fn begin_free(&mut self, start: u64, span: u32, discarded: u32) -> Result<()> {
@@ -513,32 +562,34 @@ impl Heap {
         if offset < ZONES_START || offset >= r.end() {
             return Err(r.damaged(offset, "a block outside the zones"));
         }
-        let start = zone_start(zone_of(offset));
+        let start = describing_zone(offset);
         match r.get::<u32>(start + zone::KIND)? {
-            ZONE_LARGE if offset == start + PAGE_BYTES => {
-                let span = self.zone_span(zone_of(offset), zone_count(r)?)?;
-                Ok(Block {
-                    start: offset,
-                    bytes: u64::from(span) * ZONE_BYTES - PAGE_BYTES,
-                })
+            ZONE_LARGE => {
+                let span = self.zone_span(zone_of(start), zone_count(r)?)?;
+                let block = large_block(r, start, span)?;
+                if block.start != offset {
+                    return Err(r.damaged(offset, "a block in an extent that begins elsewhere"));
+                }
+                Ok(block)
             }
-            ZONE_SMALL => {
+            ZONE_SMALL if offset - start < ZONE_BYTES => {
                 let desc = descriptor(offset);
                 let page_start = start + (offset - start) / PAGE_BYTES * PAGE_BYTES;
                 match r.get::<u8>(desc + page::KIND)? {
                     PAGE_SLAB if page_start > start => {
                         let class = r.get::<u8>(desc + page::CLASS)?;
-                        let Some(&size) = CLASSES.get(usize::from(class)) else {
+                        let Some(size) = class_bytes(class) else {
                             return Err(r.damaged(desc, "a page of an unknown size class"));
                         };
-                        let index = (offset - page_start) / u64::from(size);
+                        let index = (offset - page_start) / size;
                         let free: u64 = r.get(desc + page::FREE_BLOCKS + index / 64 * 8)?;
                         if free >> (index % 64) & 1 == 1 {
                             return Err(r.damaged(offset, "a block that is free is in use"));
                         }
                         Ok(Block {
-                            start: page_start + index * u64::from(size),
-                            bytes: u64::from(size),
+                            start: page_start + index * size,
+                            bytes: size,
+                            of_program: class & OF_PROGRAM != 0,
                         })
                     }
                     PAGE_RUN if page_start > start => {
@@ -546,6 +597,7 @@ impl Heap {
                         Ok(Block {
                             start: page_start,
                             bytes: u64::from(pages) * PAGE_BYTES,
+                            of_program: r.get::<u8>(desc + page::CLASS)? != 0,
                         })
                     }
                     _ => Err(r.damaged(offset, "a block in a page that is not in use")),
@@ -563,7 +615,7 @@ impl Heap {
                 .region
                 .damaged(offset, "a block is freed in its middle"));
         }
-        let start = zone_start(zone_of(offset));
+        let start = describing_zone(offset);
         let desc = descriptor(offset);
         if self.region.get::<u32>(start + zone::KIND)? == ZONE_LARGE {
             let span = self.region.get::<u32>(start + zone::SPAN)?;
@@ -578,7 +630,7 @@ impl Heap {
 
     fn free_small(&mut self, offset: u64, desc: u64) -> Result<()> {
         let class: u8 = self.region.get(desc + page::CLASS)?;
-        let size = u64::from(CLASSES[usize::from(class)]); // checked by block_at
+        let size = u64::from(CLASSES[usize::from(class & !OF_PROGRAM)]); // checked by block_at
         let page_start = offset / PAGE_BYTES * PAGE_BYTES;
         let index = (offset - page_start) / size;
         let at = desc + page::FREE_BLOCKS + index / 64 * 8;
@@ -685,6 +737,22 @@ impl Heap {
         }
         Ok(false)
     }
+}
+
+/// The block of the extent of `span` zones at `start`.
+pub(crate) fn large_block(region: &Region, start: u64, span: u32) -> Result<Block> {
+    let extent = u64::from(span) * ZONE_BYTES;
+    let within: u64 = region.get(start + zone::BLOCK)?;
+    if within != 0 && !(PAGE_BYTES..extent).contains(&within) {
+        return Err(region.damaged(start + zone::BLOCK, "a block outside its extent"));
+    }
+    let of_program = within != 0;
+    let within = if of_program { within } else { PAGE_BYTES };
+    Ok(Block {
+        start: start + within,
+        bytes: extent - within,
+        of_program,
+    })
 }
 
 /// `count` ones from bit `first` on.

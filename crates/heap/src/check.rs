@@ -5,11 +5,11 @@
 //!
 //! The invariant: the walk changes nothing and ends, whatever the bytes.
 
-use crate::alloc::Block;
+use crate::alloc::{Block, class_head};
 use crate::cell::{KeyWords, is_blob};
 use crate::layout::{
-    CLASSES, HEADER, KEY_HOLE, SCANNED_ENTRIES_MAX, TABLE_MAGIC, VALUE, VALUE_TABLE, ZONE_FREE,
-    ZONE_SMALL, chunk, header, table as at,
+    CLASSES, HEADER, KEY_HOLE, OF_PROGRAM, SCANNED_ENTRIES_MAX, TABLE_MAGIC, VALUE, VALUE_TABLE,
+    ZONE_FREE, ZONE_SMALL, chunk, header, table as at,
 };
 use crate::run::{Run, capacity_of, start_of};
 use crate::zones::walk_blocks;
@@ -34,6 +34,9 @@ pub struct Report {
     /// Blocks handed out and their usable bytes.
     pub blocks: u64,
     pub block_bytes: u64,
+    /// How many of them a program asked for, which refers to them as it likes, and their bytes.
+    pub program_blocks: u64,
+    pub program_bytes: u64,
     pub free_zones: u64,
     pub tables: u64,
     pub elements: u64,
@@ -166,12 +169,16 @@ impl Heap {
         }
         report.blocks = blocks.len() as u64;
         report.block_bytes = blocks.iter().map(|b| b.bytes).sum();
+        let of_program = blocks.iter().filter(|b| b.of_program);
+        report.program_blocks = of_program.clone().count() as u64;
+        report.program_bytes = of_program.map(|b| b.bytes).sum();
         self.check_header_counts(&mut report)?;
         let free_lists = self.check_free_lists(&mut report);
         report.absorb(free_lists)?;
 
         let mut reached = Reached {
-            seen: vec![false; blocks.len()],
+            // Nobody but the program knows what refers to its blocks; no table does.
+            seen: blocks.iter().map(|b| b.of_program).collect(),
             blocks,
         };
         let mut waiting = Vec::new();
@@ -447,14 +454,15 @@ impl Heap {
 
     /// The lists of pages with free blocks lead to such pages, each once.
     fn check_free_lists(&self, report: &mut Report) -> Result<()> {
-        for class in 0..CLASSES.len() {
+        let classes = 0..CLASSES.len() as u8;
+        for class in classes.flat_map(|class| [class, class | OF_PROGRAM]) {
             let listed = self.walk_class_list(class)?;
             let mut sorted = listed.clone();
             sorted.sort_unstable();
             sorted.dedup();
             if sorted.len() != listed.len() {
                 report.add(
-                    HEADER + header::CLASS_HEADS + 4 * class as u64,
+                    class_head(class),
                     "a list of free blocks that names a page twice",
                 );
             }

@@ -27,6 +27,7 @@ pub mod header {
     pub const LIVE_BLOCKS: u64 = 48; // 8  blocks handed out
     pub const LIVE_BYTES: u64 = 56; // 8  their usable bytes
     pub const CLASS_HEADS: u64 = 64; // 4 each: first page with free blocks of the class, + 1
+    pub const PROGRAM_HEADS: u64 = 212; // 4 each: the same of the blocks that a program asked for
 }
 
 pub const ZONES_START: u64 = HEADER + PAGE_BYTES;
@@ -46,8 +47,11 @@ pub mod zone {
     pub const PRESENT: u64 = 24; // 4  small: pages that exist (the last zone may be short)
     pub const DISCARDED: u64 = 28; // 4  free: 1 if its space was given back
     pub const BYTES: u64 = 32; // 8  large: bytes asked for
+    pub const BLOCK: u64 = 40; // 8  large, a program's: where its block starts in the extent; 0: not a program's
 }
 
+/// In a page's CLASS: its blocks are a program's, who refers to them as it likes. So they have pages of their own.
+pub const OF_PROGRAM: u8 = 0x80;
 /// Kinds of pages in a small zone.
 pub const PAGE_FREE: u8 = 0;
 pub const PAGE_SLAB: u8 = 1;
@@ -55,7 +59,7 @@ pub const PAGE_RUN: u8 = 2;
 pub const PAGE_RUN_TAIL: u8 = 3;
 pub mod page {
     pub const KIND: u64 = 0; // 1
-    pub const CLASS: u64 = 1; // 1  slab: size class
+    pub const CLASS: u64 = 1; // 1  slab: size class; of a program: + OF_PROGRAM, and the first page of a run has OF_PROGRAM
     pub const FREE_COUNT: u64 = 2; // 2  slab: free blocks
     pub const RUN_PAGES: u64 = 4; // 2  run: its pages
     pub const NEXT: u64 = 8; // 4  slab with free blocks: next of its class (page number), + 1
@@ -157,7 +161,9 @@ const _: () = {
     assert!(DESCRIPTOR_BYTES * ZONE_PAGES == PAGE_BYTES);
     assert!(page::FREE_BLOCKS + BITMAP_WORDS * 8 <= DESCRIPTOR_BYTES);
     assert!(PAGE_BYTES / CLASSES[0] as u64 <= BITMAP_WORDS * 64);
-    assert!(header::CLASS_HEADS + 4 * CLASSES.len() as u64 <= PAGE_BYTES);
+    assert!(header::CLASS_HEADS + 4 * CLASSES.len() as u64 == header::PROGRAM_HEADS);
+    assert!(header::PROGRAM_HEADS + 4 * CLASSES.len() as u64 <= PAGE_BYTES);
+    assert!(CLASSES.len() < OF_PROGRAM as usize);
     assert!(SEGMENT_SLOTS == 1 << SEGMENT_BITS);
     assert!(table::RUN_CHUNKS + 8 == TABLE_BYTES);
     assert!(table::RUN_FIRST == table::RUN_COUNT + 4); // they are read together

@@ -24,6 +24,7 @@ mod check;
 mod fetch;
 pub mod layout;
 mod places;
+mod program;
 mod run;
 mod sequence;
 mod table;
@@ -34,8 +35,9 @@ pub use cell::{Cell, Slot};
 pub use check::{Problem, Report};
 pub use fetch::Fetched;
 pub use region::{
-    Access, CommitStats, Durability, Error, ErrorKind, Facts, Forked, LIMIT_BYTES_MIN, Memory,
-    Options, Result, Verify, journal_path, mark_closed_descriptors, sums_path,
+    Access, ByAddress, CommitStats, Durability, Error, ErrorKind, Facts, Forked, LIMIT_BYTES_MIN,
+    Memory, Missed, Options, Place, Result, Tracking, Verify, journal_path,
+    mark_closed_descriptors, sums_path,
 };
 pub use table::Table;
 pub use walk::{Element, Elements};
@@ -146,6 +148,26 @@ impl Heap {
     /// What there is to tell about the files; none for memory.
     pub fn facts(&self) -> Option<Facts> {
         self.region.facts()
+    }
+
+    /// Where the heap lies in memory: for programs that store by address ([`Options::by_address`]).
+    pub fn address(&self) -> usize {
+        self.region.address()
+    }
+
+    /// Bytes from [`Heap::address`] on that are the heap's, to grow into.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.region.reserved_bytes()
+    }
+
+    /// As [`Region::note_unseen_stores`].
+    pub fn note_unseen_stores(&mut self) {
+        self.region.note_unseen_stores();
+    }
+
+    /// As [`Region::missed`].
+    pub fn missed(&self) -> Missed {
+        self.region.missed()
     }
 
     /// Bytes of the region in use or reserved for use.

@@ -3,9 +3,11 @@
 //!
 //! The invariant: every walk ends with a result or with an error that names what cannot be.
 
-use crate::alloc::{Block, descriptor, run_mask, zone_count, zone_start};
+use crate::alloc::{
+    Block, class_bytes, class_head, descriptor, large_block, run_mask, zone_count, zone_start,
+};
 use crate::layout::{
-    CLASSES, DESCRIPTOR_BYTES, HEADER, HEAP_MAGIC, PAGE_FREE, PAGE_RUN, PAGE_SLAB, ZONE_BYTES,
+    DESCRIPTOR_BYTES, HEADER, HEAP_MAGIC, OF_PROGRAM, PAGE_FREE, PAGE_RUN, PAGE_SLAB, ZONE_BYTES,
     ZONE_FREE, ZONE_LARGE, ZONE_PAGES, ZONE_SMALL, ZONES_START, header, page, zone,
 };
 use crate::{Heap, Result};
@@ -64,10 +66,7 @@ pub(crate) fn walk_blocks(
             return Err(region.damaged(start, "a zone that extends beyond the heap"));
         }
         match region.get::<u32>(start + zone::KIND)? {
-            ZONE_LARGE => visit(Block {
-                start: start + PAGE_BYTES,
-                bytes: u64::from(span) * ZONE_BYTES - PAGE_BYTES,
-            })?,
+            ZONE_LARGE => visit(large_block(region, start, span)?)?,
             ZONE_FREE => counts.free += u64::from(span),
             ZONE_SMALL if span == 1 => {
                 walk_small_zone(region, start, visit)?;
@@ -101,10 +100,10 @@ fn walk_small_zone(
             PAGE_FREE if is_free => {}
             PAGE_SLAB if !is_free => {
                 let class: u8 = region.get(desc + page::CLASS)?;
-                let Some(&size) = CLASSES.get(usize::from(class)) else {
+                let Some(size) = class_bytes(class) else {
                     return Err(region.damaged(desc, "a page of an unknown size class"));
                 };
-                let (size, mut count) = (u64::from(size), 0);
+                let mut count = 0;
                 for block in 0..PAGE_BYTES / size {
                     let word: u64 = region.get(desc + page::FREE_BLOCKS + block / 64 * 8)?;
                     if word >> (block % 64) & 1 == 1 {
@@ -113,6 +112,7 @@ fn walk_small_zone(
                         visit(Block {
                             start: page_start + block * size,
                             bytes: size,
+                            of_program: class & OF_PROGRAM != 0,
                         })?;
                     }
                 }
@@ -130,6 +130,7 @@ fn walk_small_zone(
                 visit(Block {
                     start: page_start,
                     bytes: pages * PAGE_BYTES,
+                    of_program: region.get::<u8>(desc + page::CLASS)? != 0,
                 })?;
             }
             _ => return Err(region.damaged(desc, "a page whose kind does not fit its zone's map")),
@@ -141,17 +142,15 @@ fn walk_small_zone(
 
 impl Heap {
     /// The pages in the list of a class, for the check.
-    pub(crate) fn walk_class_list(&self, class: usize) -> Result<Vec<u32>> {
+    pub(crate) fn walk_class_list(&self, class: u8) -> Result<Vec<u32>> {
         let mut pages = Vec::new();
-        let mut number: u32 = self
-            .region
-            .get(HEADER + header::CLASS_HEADS + 4 * class as u64)?;
+        let mut number: u32 = self.region.get(class_head(class))?;
         let mut prev = 0;
         while number != 0 {
             let desc = descriptor(self.page_start(number)?);
             let r = &self.region;
             let fits = r.get::<u8>(desc + page::KIND)? == PAGE_SLAB
-                && usize::from(r.get::<u8>(desc + page::CLASS)?) == class
+                && r.get::<u8>(desc + page::CLASS)? == class
                 && r.get::<u16>(desc + page::FREE_COUNT)? > 0
                 && r.get::<u32>(desc + page::PREV)? == prev;
             if !fits || pages.len() as u64 > r.end() / PAGE_BYTES {

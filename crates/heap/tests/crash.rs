@@ -3,8 +3,8 @@
 
 #![allow(clippy::print_stdout)] // seeds and tallies are for people
 
-use heap::{Cell, Durability, Heap, Table};
-use region::{Access, Region};
+use heap::{Cell, Durability, Heap, Options, Table};
+use region::Region;
 use testkit::crash::{Effort, History, Subject, climb};
 use testkit::disk::Machine;
 use testkit::rng::Rng;
@@ -16,11 +16,13 @@ const RESERVE: u64 = 1 << 26;
 fn open(machine: &Machine, boot: u64) -> heap::Result<Heap> {
     Heap::on(Region::open_on(
         [machine.file(0), machine.file(1), machine.file(2)],
-        Access::Writer,
+        &Options {
+            // Now and then memory is short: by the boot, so that what one leaves the other finds.
+            memory_budget_bytes: (boot == 1).then_some(8 * region::PAGE_BYTES),
+            ..Options::writer()
+        },
         [boot as u8; 16],
         RESERVE,
-        // Now and then memory is short: by the boot, so that what one leaves the other finds.
-        (boot == 1).then_some(8 * region::PAGE_BYTES),
     )?)
 }
 

@@ -15,11 +15,11 @@ fn the_documents_tables_are_the_constants() {
         .unwrap();
     assert_eq!(
         rows_under(&doc, "### heap header"),
-        fields!(header: MAGIC 8, VERSION 4, ZONE_COUNT 4, ROOTS 8, HASH_SEED 8, PARTIAL_ZONES 4, FREE_RUNS 4, FREE_ZONES 8, LIVE_BLOCKS 8, LIVE_BYTES 8, CLASS_HEADS 4 * CLASSES.len() as u64)
+        fields!(header: MAGIC 8, VERSION 4, ZONE_COUNT 4, ROOTS 8, HASH_SEED 8, PARTIAL_ZONES 4, FREE_RUNS 4, FREE_ZONES 8, LIVE_BLOCKS 8, LIVE_BYTES 8, CLASS_HEADS 4 * CLASSES.len() as u64, PROGRAM_HEADS 4 * CLASSES.len() as u64)
     );
     assert_eq!(
         rows_under(&doc, "### zone"),
-        fields!(zone: KIND 4, NEXT 4, PREV 4, SPAN 4, FREE_PAGES 8, PRESENT 4, DISCARDED 4, BYTES 8)
+        fields!(zone: KIND 4, NEXT 4, PREV 4, SPAN 4, FREE_PAGES 8, PRESENT 4, DISCARDED 4, BYTES 8, BLOCK 8)
     );
     assert_eq!(
         rows_under(&doc, "### page"),

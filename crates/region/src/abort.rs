@@ -19,11 +19,11 @@ impl Region {
     /// # Errors
     /// When the committed bytes cannot be read again; then the region is poisoned.
     pub fn abort(&mut self) -> Result<()> {
+        let dirty = self.stored_pages()?;
         let Some(backing) = &mut self.backing else {
             return Ok(());
         };
         let committed = backing.tail.end;
-        let dirty = self.cards.dirty();
         self.cards.clear();
         let fresh_end = std::mem::replace(&mut self.end, committed);
         let fresh = committed..fresh_end;

@@ -4,12 +4,14 @@
 //! The invariant: a committed line whose content in the working copy may differ from the committed state has its card
 //! set, and its page is in the list. So a commit costs in proportion to what changed, never to the heap.
 //!
-//! The page-granular tracker (for programs whose stores nobody marks) feeds the same structure: it finds the dirty
-//! pages, compares lines with the committed image, and calls [`Cards::mark`] for those that differ.
+//! Where a program stores by address, it and we set the cards of [`crate::marks`] instead, and there is no list. The page-granular
+//! tracker (`written.rs`, for stores that nobody marks) feeds them too: it finds the dirty pages, compares lines with the committed
+//! image, and calls [`Cards::mark`] for those that differ.
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::layout::{LINE_BYTES, PAGE_BYTES, PAGE_LINES};
 use crate::map::Map;
+use crate::marks::{Listed, Marks};
 
 /// A span of dirty lines in one page, as a mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct Cards {
     spilled: usize,
     /// The length of the list beyond which [`Cards::mark`] says so.
     pages_max: usize,
+    /// In place of `bytes` and `pages` where a program stores by address.
+    listed: Option<Listed>,
 }
 
 /// Beyond this many pages (64 MiB of the region) the memory of cards is given back instead of being zeroed.
@@ -43,7 +47,22 @@ impl Cards {
             tracked_end: 0,
             spilled: 0,
             pages_max: usize::MAX,
+            listed: None,
         }
+    }
+
+    /// For a program that stores by address to `[0, tracked_end)` of a region of `region_len` bytes that lies at `address`.
+    pub(crate) fn by_address(
+        address: usize,
+        region_len: u64,
+        tracked_end: u64,
+    ) -> Result<Cards, Error> {
+        let listed = Listed::new(Marks::new(address, region_len)?);
+        Ok(Cards {
+            tracked_end,
+            listed: Some(listed.ok_or(ErrorKind::TooManyRegions)?),
+            ..Cards::none()
+        })
     }
 
     /// For a region of `region_len` bytes of which `[0, tracked_end)` is committed.
@@ -55,6 +74,7 @@ impl Cards {
             tracked_end,
             spilled: 0,
             pages_max: usize::MAX,
+            listed: None,
         })
     }
 
@@ -72,6 +92,7 @@ impl Cards {
     #[inline]
     fn mark_tracked(&mut self, offset: u64, len: u64) -> bool {
         let Some(cards) = &self.bytes else {
+            self.mark_listed(offset, len);
             return false;
         };
         let first = offset / LINE_BYTES;
@@ -79,6 +100,13 @@ impl Cards {
         // SAFETY: tracked_end is at most the region's length, and there is a card for each line of it (Cards::new).
         let first_is_set = unsafe { *cards.base().add(first as usize) } != 0;
         (first != last || !first_is_set) && self.mark_lines(first, last)
+    }
+
+    #[inline(never)]
+    fn mark_listed(&self, offset: u64, len: u64) {
+        if let Some(listed) = &self.listed {
+            listed.marks().mark(offset, len);
+        }
     }
 
     #[cold]
@@ -116,11 +144,33 @@ impl Cards {
     }
 
     pub(crate) fn is_clean(&self) -> bool {
-        self.pages.is_empty()
+        match &self.listed {
+            Some(listed) => listed.marks().marked_pages(self.tracked_end).is_empty(),
+            None => self.pages.is_empty(),
+        }
+    }
+
+    /// The dirty lines of a page, as a mask.
+    pub(crate) fn lines_of(&self, page: u64) -> u64 {
+        match (&self.listed, &self.bytes) {
+            (Some(listed), _) => listed.marks().lines_of(page),
+            (None, Some(map)) => mask_of(map.slice(page * PAGE_LINES, (page + 1) * PAGE_LINES)),
+            (None, None) => 0,
+        }
     }
 
     /// The dirty pages in ascending order.
     pub(crate) fn dirty(&mut self) -> Vec<DirtyPage> {
+        if let Some(listed) = &self.listed {
+            let marks = listed.marks();
+            let pages = marks.marked_pages(self.tracked_end).into_iter();
+            let lines = |page| DirtyPage {
+                page,
+                lines: marks.lines_of(page),
+            };
+            // A signal may have come between a summary and its card.
+            return pages.map(lines).filter(|dirty| dirty.lines != 0).collect();
+        }
         self.pages.sort_unstable();
         self.spilled = 0; // the order is lost; those that were spilled will be found so again
         let Some(map) = &self.bytes else {
@@ -138,6 +188,9 @@ impl Cards {
 
     /// Forgets all cards.
     pub(crate) fn clear(&mut self) {
+        if let Some(listed) = &self.listed {
+            listed.marks().clear();
+        }
         if let Some(map) = &mut self.bytes {
             let len = self.tracked_end.next_multiple_of(PAGE_BYTES * LINE_BYTES) / LINE_BYTES;
             let many = self.pages.len() > CLEARED_PAGES_MAX;

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::journal;
 use crate::layout::{
     self, DATA_START, FRAMES_START, JOURNAL_HEADER_BYTES, NOTE_BYTES, NOTE_OFFSET, Note,
-    PAGE_BYTES, RESERVE_BYTES_MAX, SUPERBLOCK_OFFSETS, Superblock, salt,
+    PAGE_BYTES, SUPERBLOCK_OFFSETS, Superblock, salt,
 };
 use crate::open::{LIMIT_BYTES_MIN, boot_id, clock_s, journal_path, open_heap_file};
 use crate::storage::{FileStorage, Storage};
@@ -78,15 +78,13 @@ pub(crate) fn write_first_superblock(
     limit: u64,
     created_s: u64,
 ) -> io::Result<()> {
-    // 64 homes a terabyte apart, far from where programs, libraries and stacks lie.
-    let home = 0x1000_0000_0000 + (layout::checksum(&uuid, 0) % 64) * RESERVE_BYTES_MAX;
     let first = Superblock {
         uuid,
         generation: 1,
         seq: 0,
         end: DATA_START,
         limit,
-        home,
+        home: layout::home_of(&uuid),
         created_s,
     };
     // The length follows the first copy: of a blank file it is the limit, which must not be lost in between.

@@ -67,6 +67,18 @@ pub enum ErrorKind {
         wanted_bytes: u64,
         source: io::Error,
     },
+    /// Something else lies where the heap must, because data in it point there.
+    AddressTaken {
+        address: u64,
+        wanted_bytes: u64,
+        source: io::Error,
+    },
+    /// More heaps are open in this process than can be stored to by address.
+    TooManyRegions,
+    /// The kernel cannot tell which pages a program stored to.
+    NoPageTracking { source: io::Error },
+    /// Another thread stored while a commit was being taken.
+    StoredMeanwhile { path: String, address: u64 },
 }
 
 impl Error {
@@ -261,6 +273,25 @@ impl fmt::Display for Error {
             } => write!(
                 f,
                 "cannot reserve {wanted_bytes} bytes of address space: {source}; is there a limit (ulimit -v)?"
+            ),
+            K::AddressTaken {
+                address,
+                wanted_bytes,
+                source,
+            } => write!(
+                f,
+                "cannot have the {wanted_bytes} bytes at address {address:#x}, where this heap's data say that it lies: {source}; \
+                 is it open in this process already, or another heap with the same home?"
+            ),
+            K::TooManyRegions => write!(f, "64 heaps are open in this process already; close one"),
+            K::NoPageTracking { source } => write!(
+                f,
+                "cannot find out which pages are written to: {source}; is /proc mounted?"
+            ),
+            K::StoredMeanwhile { path, address } => write!(
+                f,
+                "heap \"{path}\": nothing was committed: another thread stored near {address:#x} while the commit was taken; \
+                 let threads store between perdure_begin and perdure_end"
             ),
         }
     }

@@ -29,6 +29,34 @@ pub const RESERVE_BYTES_MAX: u64 = 1 << 40;
 /// The least address space that is worth opening a region with.
 pub const RESERVE_BYTES_MIN: u64 = 1 << 26;
 
+/// Where heaps lie in programs that store by address, so that pointers in them stay true: the *arena*, 16 TiB that neither
+/// executables, libraries and stacks (whichever way they are randomised) nor AddressSanitizer use. The code that tracks the stores of
+/// such programs has these numbers in it (`cpp/pass/abi.h`).
+pub mod arena {
+    /// An address lies in the arena if it is 1 when shifted right by this.
+    pub const SHIFT: u32 = 44;
+    pub const START: u64 = 1 << SHIFT;
+    /// The card of the line at an address: `(address >> CARD_SHIFT) + CARD_BIAS`. They take the last 256 GiB of the arena.
+    pub const CARD_SHIFT: u32 = super::LINE_BYTES.ilog2();
+    pub const CARD_BIAS: u64 = 0x1F80_0000_0000;
+    /// Homes are so far apart at least, and lie at multiples of it; none at the arena's start, where AddressSanitizer begins.
+    pub const HOME_STEP: u64 = 64 << 30;
+    pub const HOME_FIRST: u64 = START + HOME_STEP;
+    /// The last home with room for a whole region before the cards.
+    pub const HOME_LAST: u64 = card(START) - super::RESERVE_BYTES_MAX;
+
+    /// Where the card of the line at `address` lies.
+    pub const fn card(address: u64) -> u64 {
+        (address >> CARD_SHIFT) + CARD_BIAS
+    }
+}
+
+/// Where the heap with this identity lies in programs that store by address, unless its superblock names another place.
+pub fn home_of(uuid: &[u8; 16]) -> u64 {
+    let homes = (arena::HOME_LAST - arena::HOME_FIRST) / arena::HOME_STEP + 1;
+    arena::HOME_FIRST + checksum(uuid, 0) % homes * arena::HOME_STEP
+}
+
 /// Commits and checkpoints are numbered up to this, so that adding to a number never overflows; at a million commits a
 /// second it lasts for 36,000 years.
 pub const COUNT_MAX: u64 = (1 << 60) - 1;
@@ -212,6 +240,16 @@ pub enum SuperblockFault {
 }
 
 impl Superblock {
+    /// Where programs that store by address have this heap: the superblock's HOME, if heaps can lie there.
+    pub fn home_address(&self) -> u64 {
+        let homes = arena::HOME_FIRST..=arena::HOME_LAST;
+        if homes.contains(&self.home) && self.home.is_multiple_of(arena::HOME_STEP) {
+            self.home
+        } else {
+            home_of(&self.uuid)
+        }
+    }
+
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         use superblock as at;
         let mut bytes = [0; SUPERBLOCK_BYTES];

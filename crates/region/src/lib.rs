@@ -12,6 +12,7 @@
 
 mod abort;
 mod budget;
+mod by_address;
 mod cards;
 mod commit;
 mod create;
@@ -22,18 +23,22 @@ mod journal;
 pub mod layout;
 mod lock;
 mod map;
+mod marks;
 mod memory;
 mod open;
 mod read;
 mod spill;
 pub mod storage;
 mod sums;
+mod written;
 
+pub use by_address::{ByAddress, Missed, Place, Tracking};
 pub use commit::CommitStats;
 pub use descriptors::mark_closed_descriptors;
 pub use error::{Error, ErrorKind};
 pub use fork::Forked;
 pub use layout::{DATA_START, LINE_BYTES, PAGE_BYTES};
+pub use marks::mark_address;
 pub use memory::Memory;
 pub use open::{
     Access, Facts, LIMIT_BYTES_MIN, Options, Redundancy, Verify, journal_path, sums_path,
@@ -69,6 +74,8 @@ pub struct Region {
     backing: Option<commit::Backing>,
     /// What of the memory is in files before it is committed, because there is too much of it.
     spill: spill::Spill,
+    /// For programs that store by address.
+    outside: Option<by_address::Outside>,
 }
 
 // SAFETY: the region owns its mappings; nothing else refers to them, and no part of it is bound to a thread.
@@ -90,6 +97,7 @@ impl Region {
             end_max,
             backing: None,
             spill: spill::Spill::new(None),
+            outside: None,
         })
     }
 

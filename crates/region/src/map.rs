@@ -39,13 +39,39 @@ impl Map {
 
     /// As [`Map::reserve`], all or nothing.
     pub(crate) fn reserve_exact(len: u64) -> Result<Map, Error> {
-        match anonymous(len) {
+        match reserve_memory(0, len) {
             Ok(base) => Ok(Map {
                 base,
                 len,
                 huge_up_to: 0,
             }),
             Err(source) => Err(ErrorKind::NoAddressSpace {
+                wanted_bytes: len,
+                source,
+            }
+            .into()),
+        }
+    }
+
+    /// As [`Map::reserve_exact`], at this address and nowhere else; an error if anything is there.
+    pub(crate) fn reserve_at(address: u64, len: u64) -> Result<Map, Error> {
+        let reserved = reserve_memory(address, len).and_then(|base| {
+            if base.as_ptr() as u64 == address {
+                return Ok(base);
+            }
+            // A kernel before 4.17 does not know the flag and takes the address for a hint.
+            // SAFETY: just mapped, and nobody knows of it.
+            unsafe { libc::munmap(base.as_ptr().cast(), len as usize) };
+            Err(io::Error::from_raw_os_error(libc::EEXIST))
+        });
+        match reserved {
+            Ok(base) => Ok(Map {
+                base,
+                len,
+                huge_up_to: 0,
+            }),
+            Err(source) => Err(ErrorKind::AddressTaken {
+                address,
                 wanted_bytes: len,
                 source,
             }
@@ -234,15 +260,20 @@ impl Drop for Map {
     }
 }
 
-/// Zeroed memory that is backed only where it is touched.
-fn anonymous(len: u64) -> io::Result<NonNull<u8>> {
-    // SAFETY: a new mapping at an address of the kernel's choice.
+/// Zeroed memory that is backed only where it is touched; at `address` unless that is 0.
+fn reserve_memory(address: u64, len: u64) -> io::Result<NonNull<u8>> {
+    let placed = if address == 0 {
+        0
+    } else {
+        libc::MAP_FIXED_NOREPLACE
+    };
+    // SAFETY: a new mapping where there is none: at an address of the kernel's choice, or not replacing anything.
     let got = unsafe {
         libc::mmap(
-            std::ptr::null_mut(),
+            std::ptr::without_provenance_mut(address as usize),
             len as usize,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | placed,
             -1,
             0,
         )

@@ -3,6 +3,7 @@
 //! The invariant: opening writes nothing to a heap that exists (but for a blank one made with `truncate`). What a crash
 //! left in the journal is replayed into private pages; a later commit or close brings it to the file.
 
+use crate::by_address::{ByAddress, Outside, Place};
 use crate::cards::Cards;
 use crate::commit::Backing;
 use crate::create::{
@@ -14,7 +15,7 @@ use crate::journal::{self, Frame, Tail};
 use crate::layout::{
     self, COUNT_MAX, DATA_START, FRAMES_START, JOURNAL_HEADER_BYTES, NOTE_BYTES, NOTE_OFFSET, Note,
     PAGE_BYTES, RESERVE_BYTES_MAX, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock,
-    SuperblockFault, WRITER_PID_OFFSET, salt,
+    SuperblockFault, WRITER_PID_OFFSET, arena, salt,
 };
 use crate::lock::Locks;
 use crate::map::Map;
@@ -83,6 +84,9 @@ pub struct Options {
     /// the machine has room for (three eighths of its memory or of the control group's limit). A lazy commit whose lines wait
     /// to be written back flushes when they take more than half of it. If there is no room for those files, all stays in memory.
     pub memory_budget_bytes: Option<u64>,
+    /// A program stores to the region by address: where it must lie, and how its stores become known. Its uncommitted memory
+    /// is not spilled.
+    pub by_address: Option<ByAddress>,
     /// Called once when there is a wait for another writer.
     pub on_wait: Option<Box<dyn FnMut()>>,
 }
@@ -99,6 +103,7 @@ impl Options {
             discard_journal: false,
             verify: Verify::Small,
             memory_budget_bytes: None,
+            by_address: None,
             on_wait: None,
         }
     }
@@ -295,6 +300,7 @@ impl Region {
             verify: options.verify,
             lost_journal: options.discard_journal && writer,
             memory_budget_bytes: options.memory_budget_bytes,
+            by_address: options.by_address,
         };
         let mut region = open_on(files, how)?;
         if let Some(backing) = region.backing.as_mut().filter(|b| b.writer) {
@@ -305,17 +311,16 @@ impl Region {
     }
 
     /// Opens a heap on storages of the caller's, made by [`Region::format_on`]: for tests with simulated disks. There
-    /// are no locks: the caller is the only user. `boot` stands for the boot of the machine. For the budget see
-    /// [`Options::memory_budget_bytes`].
+    /// are no locks: the caller is the only user. `boot` stands for the boot of the machine. Of the options those count that
+    /// are not about files: access, budget, tracking.
     ///
     /// # Errors
     /// As [`Region::open`].
     pub fn open_on(
         [heap, journal, sums]: [Box<dyn Storage>; 3],
-        access: Access,
+        options: &Options,
         boot: [u8; 16],
         reserve_bytes: u64,
-        memory_budget_bytes: Option<u64>,
     ) -> Result<Region> {
         let files = Files {
             path: "(simulated)".into(),
@@ -328,10 +333,11 @@ impl Region {
             reserve_bytes,
         };
         let how = How {
-            access,
+            access: options.access,
             verify: Verify::Small,
             lost_journal: false,
-            memory_budget_bytes,
+            memory_budget_bytes: options.memory_budget_bytes,
+            by_address: options.by_address,
         };
         open_on(files, how)
     }
@@ -419,7 +425,7 @@ impl Region {
             journal_file_bytes: backing.journal_len,
             journal_used_bytes: backing.tail.offset - FRAMES_START,
             commits_pending: backing.tail.seq - backing.applied_seq,
-            home: sb.home,
+            home: sb.home_address(),
         })
     }
 }
@@ -444,6 +450,7 @@ struct How {
     verify: Verify,
     lost_journal: bool,
     memory_budget_bytes: Option<u64>,
+    by_address: Option<ByAddress>,
 }
 
 /// Finds the last commit and makes the working copy.
@@ -475,7 +482,10 @@ fn open_on(files: Files, how: How) -> Result<Region> {
             format!("the file is cut: {heap_len} bytes are there, its last commit has {end}");
         return Err(Error::damaged(text, heap_len, what));
     }
-    let (mut map, cards) = reserve(reserve_bytes, end)?;
+    let (mut map, cards) = match how.by_address {
+        None => reserve(reserve_bytes, end)?,
+        Some(by_address) => reserve_by_address(by_address.place, &superblock, reserve_bytes, end)?,
+    };
     if end > map.len() {
         let source = io::Error::from_raw_os_error(libc::ENOMEM);
         return Err(ErrorKind::NoAddressSpace {
@@ -484,7 +494,12 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         }
         .into());
     }
-    let mut spill = Spill::new(how.memory_budget_bytes);
+    // Where other threads may store meanwhile, memory cannot be mapped from elsewhere.
+    let budget_bytes = match how.by_address {
+        Some(_) => Some(u64::MAX),
+        None => how.memory_budget_bytes,
+    };
+    let mut spill = Spill::new(budget_bytes);
     match heap.mappable() {
         Some(file) => {
             map.map_private(file, 0, end).map_err(io("map it"))?;
@@ -601,9 +616,55 @@ fn open_on(files: Files, how: How) -> Result<Region> {
         end_max,
         backing: Some(backing),
         spill,
+        outside: None,
     };
     region.allow_growth();
+    if let Some(by_address) = how.by_address {
+        let mut outside = Outside::new(by_address.tracking)?;
+        outside
+            .watch(&region.map, 0..end)
+            .map_err(io("watch its pages"))?;
+        if let Some(backing) = &region.backing {
+            outside.begin(&region.map, &backing.pending);
+        }
+        region.outside = Some(outside);
+    }
     Ok(region)
+}
+
+/// As [`reserve`], for a program that stores by address.
+fn reserve_by_address(
+    place: Place,
+    superblock: &Superblock,
+    wanted: u64,
+    committed_end: u64,
+) -> Result<(Map, Cards)> {
+    let home = match place {
+        Place::Anywhere => None,
+        Place::At(address) => Some(address),
+        Place::Home => Some(superblock.home_address()),
+    };
+    // With a limit no more is needed. Else: what lies behind another heap's home is that heap's, so perhaps less.
+    let limit = match superblock.limit {
+        0 => wanted,
+        limit => limit.next_multiple_of(arena::HOME_STEP).min(wanted),
+    };
+    let least = committed_end.max(layout::RESERVE_BYTES_MIN);
+    let mut len = limit.max(committed_end.next_multiple_of(layout::RESERVE_BYTES_MIN));
+    loop {
+        let reserved = match home {
+            Some(address) => Map::reserve_at(address, len),
+            None => Map::reserve_exact(len),
+        }
+        .and_then(|map| {
+            let cards = Cards::by_address(map.base() as usize, map.len(), committed_end)?;
+            Ok((map, cards))
+        });
+        match reserved {
+            Err(_) if len / 2 >= least => len /= 2,
+            other => return other,
+        }
+    }
 }
 
 /// Address space for the working copy and its cards: less than wanted where a limit forbids so much.
@@ -782,22 +843,28 @@ fn scan(
     }
     let applied = tail;
     let mut frames: Vec<Frame> = Vec::new();
-    while let Some(frame) =
-        journal::next(journal, journal_len, tail, superblock.generation).map_err(read_error)?
-    {
-        journal::for_each_run(journal, &frame, |_, _| Ok(()))
-            .map_err(read_error)?
-            .map_err(|what| Error::damaged(text, frame.offset, what))?;
-        tail = Tail::behind(&frame);
-        frames.push(frame);
-    }
-    if frames.is_empty() && tail == start {
-        refuse_lost_superblock(journal, journal_len, superblock, text)?;
-    }
-    if note.is_none() {
-        let missing =
-            journal::is_missing_a_frame(journal, journal_len, tail, superblock.generation);
-        if missing.map_err(read_error)? {
+    let generation = superblock.generation;
+    let next = |tail| journal::next(journal, journal_len, tail, generation).map_err(read_error);
+    loop {
+        let before = tail;
+        while let Some(frame) = next(tail)? {
+            journal::for_each_run(journal, &frame, |_, _| Ok(()))
+                .map_err(read_error)?
+                .map_err(|what| Error::damaged(text, frame.offset, what))?;
+            tail = Tail::behind(&frame);
+            frames.push(frame);
+        }
+        if frames.is_empty() && tail == start {
+            refuse_lost_superblock(journal, journal_len, superblock, text)?;
+        }
+        if note.is_some()
+            || !journal::is_missing_a_frame(journal, journal_len, tail, generation)
+                .map_err(read_error)?
+        {
+            break;
+        }
+        // A writer may have appended it, and the one that testifies, since it was looked for.
+        if tail == before && next(tail)?.is_none() {
             let what = format!(
                 "commit {} was durable, and its frame in the journal (at {}) is damaged",
                 tail.seq + 1,

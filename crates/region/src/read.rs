@@ -103,6 +103,21 @@ impl Region {
         }
     }
 
+    /// Copies `len` bytes from one place to another, which do not overlap.
+    ///
+    /// # Errors
+    /// As [`Region::put`], and when they do overlap.
+    pub fn copy_within(&mut self, from: u64, to: u64, len: u64) -> Result<()> {
+        if from.abs_diff(to) < len {
+            return Err(self.damaged(from, "two blocks that overlap"));
+        }
+        let source = self.bytes(from, len)?.as_ptr();
+        let target = self.bytes_mut(to, len)?.as_mut_ptr();
+        // SAFETY: both were just checked to lie in the region, and do not overlap (checked above).
+        unsafe { std::ptr::copy_nonoverlapping(source, target, len as usize) };
+        Ok(())
+    }
+
     /// Asks the processor to fetch the line at `offset`. No effect on meaning; any offset is allowed.
     #[inline(always)]
     pub fn prefetch(&self, offset: u64) {

@@ -2,13 +2,18 @@
 
 #![allow(clippy::print_stdout)] // seeds and tallies are for people
 
-use region::{Access, DATA_START, Durability, PAGE_BYTES, Region};
+use region::{
+    ByAddress, DATA_START, Durability, Options, PAGE_BYTES, Place, Region, Tracking, mark_address,
+};
 use testkit::crash::{Effort, History, Subject, climb};
 use testkit::disk::Machine;
 use testkit::rng::Rng;
 
+#[derive(Default)]
 struct Bytes {
     memory_budget_bytes: Option<u64>,
+    /// Stores go by address, past the region.
+    by_address: Option<Tracking>,
 }
 
 const RESERVE: u64 = 1 << 26;
@@ -18,10 +23,16 @@ impl Bytes {
     fn open(&self, machine: &Machine, boot: u64) -> region::Result<Region> {
         Region::open_on(
             [machine.file(0), machine.file(1), machine.file(2)],
-            Access::Writer,
+            &Options {
+                memory_budget_bytes: self.memory_budget_bytes,
+                by_address: self.by_address.map(|tracking| ByAddress {
+                    tracking,
+                    place: Place::Anywhere,
+                }),
+                ..Options::writer()
+            },
             [boot as u8; 16],
             RESERVE,
-            self.memory_budget_bytes,
         )
     }
 }
@@ -31,23 +42,56 @@ fn fingerprint(region: &Region) -> u64 {
     region::layout::checksum(bytes, region.end())
 }
 
-/// A few random stores and perhaps some growth.
-fn scribble(region: &mut Region, rng: &mut Rng) -> region::Result<()> {
-    if region.end() < DATA_START + 12 * PAGE_BYTES && rng.chance(3) {
-        let start = region.extend((1 + rng.below(2)) * PAGE_BYTES)?;
-        let text = rng.bytes(100);
-        region
-            .bytes_mut(start + rng.below(2000), 100)?
-            .copy_from_slice(&text);
+/// A store of a program: by address, and marked as the way of tracking wants it; where both ways are, some are not.
+fn store(region: &mut Region, offset: u64, bytes: &[u8], tracking: Tracking, rng: &mut Rng) {
+    assert!(offset >= DATA_START && offset + bytes.len() as u64 <= region.end());
+    let address = region.address() + offset as usize;
+    let marks = match tracking {
+        Tracking::Pages => false,
+        Tracking::Lines => true,
+        Tracking::Both => rng.chance(2),
+    };
+    if marks {
+        mark_address(address, bytes.len());
     }
-    let size = region.end() - DATA_START;
-    for _ in 0..rng.below(5) {
-        if size > 0 {
-            let value = rng.draw();
-            region.put(DATA_START + rng.below(size - 8), value)?;
+    let to = std::ptr::with_exposed_provenance_mut::<u8>(address);
+    // SAFETY: in bounds of the region (asserted), which nothing borrows now.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+}
+
+impl Bytes {
+    fn store(
+        &self,
+        region: &mut Region,
+        offset: u64,
+        bytes: &[u8],
+        rng: &mut Rng,
+    ) -> region::Result<()> {
+        match self.by_address {
+            Some(tracking) => store(region, offset, bytes, tracking, rng),
+            None => region
+                .bytes_mut(offset, bytes.len() as u64)?
+                .copy_from_slice(bytes),
         }
+        Ok(())
     }
-    Ok(())
+
+    /// A few random stores and perhaps some growth.
+    fn scribble(&self, region: &mut Region, rng: &mut Rng) -> region::Result<()> {
+        if region.end() < DATA_START + 12 * PAGE_BYTES && rng.chance(3) {
+            let start = region.extend((1 + rng.below(2)) * PAGE_BYTES)?;
+            let text = rng.bytes(100);
+            self.store(region, start + rng.below(2000), &text, rng)?;
+        }
+        let size = region.end() - DATA_START;
+        for _ in 0..rng.below(5) {
+            if size > 0 {
+                let value = rng.draw().to_le_bytes();
+                self.store(region, DATA_START + rng.below(size - 8), &value, rng)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Subject for Bytes {
@@ -73,7 +117,7 @@ impl Subject for Bytes {
                 } else {
                     Durability::Durable
                 };
-                let scribbled = scribble(&mut region, &mut rng);
+                let scribbled = self.scribble(&mut region, &mut rng);
                 if scribbled.is_err() || rng.chance(6) {
                     if region.abort().is_err() {
                         return;
@@ -112,7 +156,7 @@ impl Subject for Bytes {
         let mut region = self.open(machine, boot).map_err(|e| e.to_string())?;
         let mut rng = Rng::new(seed);
         let mut work = || -> region::Result<u64> {
-            scribble(&mut region, &mut rng)?;
+            self.scribble(&mut region, &mut rng)?;
             region.commit(Durability::Durable)?;
             region.flush()?;
             Ok(fingerprint(&region))
@@ -129,9 +173,7 @@ impl Subject for Bytes {
 fn every_crash_leaves_a_committed_state() {
     let seed = Rng::seed_from_env();
     println!("seed {seed} (PERDURE_TEST_SEED)");
-    let subject = Bytes {
-        memory_budget_bytes: None,
-    };
+    let subject = Bytes::default();
     let tally = climb(&subject, seed, Effort::from_env(60_000))
         .unwrap_or_else(|what| panic!("seed {seed}: {what}"));
     println!("{tally:?}");
@@ -144,6 +186,7 @@ fn every_crash_of_a_spilling_run_leaves_a_committed_state() {
     for pages in [1, 4] {
         let subject = Bytes {
             memory_budget_bytes: Some(pages * PAGE_BYTES),
+            ..Bytes::default()
         };
         let tally = climb(&subject, seed, Effort::from_env(20_000))
             .unwrap_or_else(|what| panic!("seed {seed}: {what}"));
@@ -151,12 +194,26 @@ fn every_crash_of_a_spilling_run_leaves_a_committed_state() {
     }
 }
 
+/// Of a program that stores by address: its pages compared, its marks believed, both at once.
+#[test]
+fn every_crash_of_a_run_that_stores_by_address_leaves_a_committed_state() {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    for tracking in [Tracking::Pages, Tracking::Lines, Tracking::Both] {
+        let subject = Bytes {
+            by_address: Some(tracking),
+            ..Bytes::default()
+        };
+        let tally = climb(&subject, seed, Effort::from_env(20_000))
+            .unwrap_or_else(|what| panic!("{tracking:?}, seed {seed}: {what}"));
+        println!("{tracking:?} {tally:?}");
+    }
+}
+
 /// Each is a run that once found a fault.
 #[test]
 fn runs_that_found_faults_find_none() {
-    let subject = Bytes {
-        memory_budget_bytes: None,
-    };
+    let subject = Bytes::default();
     let once = Effort {
         states: 1,
         states_per_stop: 100,
@@ -170,9 +227,7 @@ fn runs_that_found_faults_find_none() {
 /// then the unused end of the heap file was cut, of which the zeros arrived and the length did not, and the commit was back.
 #[test]
 fn a_commit_that_did_not_arrive_never_returns() {
-    let subject = Bytes {
-        memory_budget_bytes: None,
-    };
+    let subject = Bytes::default();
     let machine = Machine::new(subject.blank(), 0);
     let mut region = subject.open(&machine, 1).unwrap();
     region.extend(PAGE_BYTES).unwrap();

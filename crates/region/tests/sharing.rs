@@ -2,11 +2,14 @@
 
 #![allow(clippy::print_stdout)] // tallies are for people
 
-use region::{Durability, ErrorKind, Options, Region, journal_path};
+use region::{Durability, ErrorKind, Options, Region, Storage, journal_path};
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use testkit::disk::Machine;
 
 const PAGE: u64 = 4096;
 /// Every commit stores its number to all of these.
@@ -278,4 +281,89 @@ fn a_writer_that_dies_leaves_its_last_commit_and_no_lock() {
     };
     let writer = Region::open(&path, prompt).expect("the lock is gone");
     assert_eq!(seen(&writer), 4);
+}
+
+/// A journal to which a writer appends while it is read: from a certain reading on there is more in it.
+struct Growing {
+    bytes: Vec<u8>,
+    /// Up to here it is zeros at first.
+    written: std::ops::Range<usize>,
+    /// Readings until the rest is there.
+    left: AtomicU64,
+}
+
+impl Storage for Growing {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let range = offset as usize..offset as usize + buf.len();
+        let there = self.bytes.get(range.clone());
+        buf.copy_from_slice(there.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        if left > 0 {
+            let hidden = self.written.start.max(range.start)..self.written.end.min(range.end);
+            for at in hidden {
+                buf[at - range.start] = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, _buf: &[u8], _offset: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    fn set_len(&mut self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    fn allocate(&mut self, _offset: u64, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    fn discard(&mut self, _offset: u64, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    fn mappable(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Once a reader took a commit for damaged that was appended, with the one that testifies to it, while it read.
+#[test]
+fn a_reader_may_read_while_commits_are_appended() {
+    let machine = Machine::new(vec![Vec::new(); 3], 0);
+    Region::format_on(&mut *machine.file(0), &mut *machine.file(1), [3; 16], 0).unwrap();
+    let files = || [0, 1, 2].map(|i| machine.file(i));
+    let mut region = Region::open_on(files(), &Options::writer(), [1; 16], 1 << 26).unwrap();
+    region.extend(PLACES * 200 + PAGE).unwrap();
+    let mut lengths = Vec::new();
+    for n in 1..6 {
+        store(&mut region, n);
+        region.commit(Durability::Durable).unwrap();
+        let facts = region.facts().unwrap();
+        lengths.push((8192 + facts.journal_used_bytes) as usize);
+    }
+    drop(region);
+    let live = machine.live();
+    let mut seen_at = Vec::new();
+    for readings in 0..100 {
+        let growing = Growing {
+            bytes: live[1].clone(),
+            written: lengths[2]..live[1].len(),
+            left: AtomicU64::new(readings),
+        };
+        let machine = Machine::new(live.clone(), 0);
+        let files: [Box<dyn Storage>; 3] = [machine.file(0), Box::new(growing), machine.file(2)];
+        // Another boot: nothing but the frames tells what was committed.
+        let region = Region::open_on(files, &Options::snapshot(), [2; 16], 1 << 26)
+            .unwrap_or_else(|e| panic!("after {readings} readings: {e}"));
+        seen_at.push(seen(&region));
+    }
+    println!("{seen_at:?}");
+    assert!(seen_at.iter().all(|seen| [3, 4, 5].contains(seen)));
+    assert!(seen_at.contains(&3) && seen_at.contains(&5));
 }

@@ -1,0 +1,314 @@
+//! Programs that store by address, past [`Region`]: C and C++.
+//!
+//! Their stores become known in two ways: they are marked (`marks.rs`: by code that a compiler put before each), or the kernel names the
+//! pages that were written to (`written.rs`), and lines of those that differ from the committed image are marked here. Either suffices where it is
+//! complete; both at once is *verify mode*: what was stored and not marked is committed all the same, and counted.
+//!
+//! The invariant: once a commit has begun nothing of it is read from the working copy any more: frames, sums and what is written
+//! back come from copies of its pages taken at one moment. So whatever the program stores afterwards, or stored unseen, the heap
+//! file and its journal agree with each other.
+
+use crate::cards::{Cards, DirtyPage};
+use crate::layout::{DATA_START, LINE_BYTES, PAGE_BYTES, PAGE_LINES};
+use crate::map::Map;
+use crate::storage::Storage;
+use crate::written::{Way, Written};
+use crate::{Error, ErrorKind, Region, Result};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+
+/// How the stores of a program become known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Tracking {
+    /// The kernel's pages, compared with the committed image: for programs that mark nothing.
+    #[default]
+    Pages,
+    /// Marks alone: for programs of which each store is marked. What is not marked is lost.
+    Lines,
+    /// Marks, and the kernel's pages to verify them.
+    Both,
+}
+
+/// Where a region lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Place {
+    /// At the heap's home, the same address in every process: data may hold raw pointers into the heap.
+    #[default]
+    Home,
+    /// At this address, a multiple of 64 KiB.
+    At(u64),
+    /// Wherever there is room.
+    Anywhere,
+}
+
+/// A program stores to the region by address: see [`crate::Options::by_address`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ByAddress {
+    pub tracking: Tracking,
+    pub place: Place,
+}
+
+/// Lines that were stored to without a mark, found by comparison in verify mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// How many, over all commits.
+    pub lines: u64,
+    /// Offsets of the first of them.
+    pub offsets: Vec<u64>,
+}
+
+/// How many places are remembered for people.
+const OFFSETS_KEPT: usize = 64;
+/// In the private way pages that stay private are compared at each commit: more than this many (256 KiB) are dropped.
+const PRIVATE_PAGES_COMPARED: usize = 64;
+/// Buffers for copies of pages kept for the next commit: 4 MiB.
+const BUFFERS_KEPT: usize = 1024;
+
+pub(crate) type Page = Box<[u8; PAGE_BYTES as usize]>;
+
+/// What a region keeps for a program that stores by address.
+pub(crate) struct Outside {
+    tracking: Tracking,
+    written: Written,
+    /// Something may have been stored that nobody marked, also where only marks are looked at.
+    unseen: bool,
+    /// The pages that the heap file does not hold yet as they were committed, as they were committed.
+    committed: BTreeMap<u64, Page>,
+    buffers: Vec<Page>,
+    missed: Missed,
+}
+
+impl Outside {
+    pub(crate) fn new(tracking: Tracking) -> Result<Outside> {
+        // Marks alone: the kernel is asked only if something unseen happened, so storing should cost nothing.
+        let way = match tracking {
+            Tracking::Lines => Way::Private,
+            Tracking::Pages | Tracking::Both => Way::Armed,
+        };
+        Ok(Outside {
+            tracking,
+            written: Written::new(way).map_err(|source| ErrorKind::NoPageTracking { source })?,
+            unseen: false,
+            committed: BTreeMap::new(),
+            buffers: Vec::new(),
+            missed: Missed::default(),
+        })
+    }
+
+    /// What was replayed from the journal is in the working copy only, which nobody has stored to yet.
+    pub(crate) fn begin(&mut self, map: &Map, pending: &BTreeMap<u64, u64>) {
+        let pages = pending
+            .iter()
+            .map(|(&page, &lines)| DirtyPage { page, lines });
+        let dirty: Vec<DirtyPage> = pages.collect();
+        let copies = self.copy(map, &dirty);
+        self.is_committed(&dirty, copies);
+    }
+
+    pub(crate) fn watch(&mut self, map: &Map, range: Range<u64>) -> io::Result<()> {
+        self.written.watch(map, range)
+    }
+
+    /// Whether the kernel is asked at the next commit.
+    fn asks(&self) -> bool {
+        self.unseen || self.tracking != Tracking::Lines
+    }
+
+    /// Whether every store is seen, so that what a page holds is what was committed of it and its sum can be told.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.tracking != Tracking::Lines
+    }
+
+    /// How many private pages are worth keeping after a commit.
+    pub(crate) fn private_pages_kept(&self) -> usize {
+        if self.asks() && self.written.way() == Way::Private {
+            PRIVATE_PAGES_COMPARED
+        } else {
+            usize::MAX
+        }
+    }
+
+    /// Marks the lines below `end` that the kernel knows of and nobody marked.
+    fn see(
+        &mut self,
+        map: &Map,
+        cards: &mut Cards,
+        heap: &dyn Storage,
+        end: u64,
+    ) -> io::Result<()> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        let note = &mut |run: Range<u64>| runs.push(run);
+        self.written.for_each(map, DATA_START..end, note)?;
+        let mut buffer = Vec::new();
+        for run in runs {
+            for start in run.clone().step_by(COMPARED_BYTES as usize) {
+                let piece = start..(start + COMPARED_BYTES).min(run.end);
+                buffer.resize((piece.end - piece.start) as usize, 0);
+                heap.read_at(&mut buffer, piece.start)?;
+                for (page, of_file) in (piece.start / PAGE_BYTES..).zip(buffer.as_chunks().0) {
+                    let image = self.committed.get(&page).map_or(of_file, |copy| copy);
+                    let now = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
+                    let stored = differing_lines(now, image) & !cards.lines_of(page);
+                    self.mark(cards, page, stored);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, cards: &mut Cards, page: u64, lines: u64) {
+        for run in (DirtyPage { page, lines }).runs() {
+            cards.mark(run.start, run.end - run.start);
+            if self.tracking == Tracking::Both {
+                self.missed.lines += (run.end - run.start) / LINE_BYTES;
+                let room = OFFSETS_KEPT.saturating_sub(self.missed.offsets.len());
+                let lines = run.step_by(LINE_BYTES as usize).take(room);
+                self.missed.offsets.extend(lines);
+            }
+        }
+    }
+
+    /// Copies of pages as they are now.
+    pub(crate) fn copy(&mut self, map: &Map, dirty: &[DirtyPage]) -> Vec<Page> {
+        let copy = |dirty: &DirtyPage| {
+            let start = dirty.page * PAGE_BYTES;
+            let mut page = match self.buffers.pop() {
+                Some(page) => page,
+                None => Box::new([0; PAGE_BYTES as usize]),
+            };
+            page.copy_from_slice(map.slice(start, start + PAGE_BYTES));
+            page
+        };
+        dirty.iter().map(copy).collect()
+    }
+
+    /// In verify mode: whether anything was stored below `end` since [`Outside::see`] looked, while copies were taken; the first place.
+    /// What the kernel said by this is said once only, so all that may have been stored is marked.
+    pub(crate) fn check_nothing_stored(
+        &mut self,
+        map: &Map,
+        cards: &mut Cards,
+        end: u64,
+    ) -> io::Result<Option<u64>> {
+        if self.tracking != Tracking::Both || self.written.way() != Way::Armed {
+            return Ok(None);
+        }
+        let mut first = None;
+        let note = &mut |run: Range<u64>| {
+            first.get_or_insert(run.start);
+            cards.mark(run.start, run.end - run.start);
+        };
+        self.written.for_each(map, DATA_START..end, note)?;
+        Ok(first)
+    }
+
+    /// The commit that these pages were copied for has happened.
+    pub(crate) fn is_committed(&mut self, dirty: &[DirtyPage], copies: Vec<Page>) {
+        self.unseen = false;
+        for (dirty, copy) in dirty.iter().zip(copies) {
+            if let Some(before) = self.committed.insert(dirty.page, copy) {
+                self.keep(before);
+            }
+        }
+    }
+
+    /// The heap file holds all that is committed.
+    pub(crate) fn is_applied(&mut self) {
+        for (_, page) in std::mem::take(&mut self.committed) {
+            self.keep(page);
+        }
+    }
+
+    pub(crate) fn keep(&mut self, page: Page) {
+        if self.buffers.len() < BUFFERS_KEPT {
+            self.buffers.push(page);
+        }
+    }
+
+    /// A page that is committed and not in the heap file yet.
+    pub(crate) fn committed(&self, page: u64) -> Option<&Page> {
+        self.committed.get(&page)
+    }
+}
+
+/// So much of the heap file is read at a time to be compared.
+const COMPARED_BYTES: u64 = 256 << 10;
+
+/// The lines in which two pages differ.
+fn differing_lines(now: &[u8], image: &[u8; PAGE_BYTES as usize]) -> u64 {
+    if now == image {
+        return 0;
+    }
+    let lines = now.as_chunks::<{ LINE_BYTES as usize }>().0;
+    let others = image.as_chunks::<{ LINE_BYTES as usize }>().0;
+    let mut differing = 0;
+    for (i, (line, other)) in lines.iter().zip(others).enumerate() {
+        differing |= u64::from(line != other) << i;
+    }
+    differing
+}
+
+impl Region {
+    /// Where the region lies in memory: the byte at offset `o` at this address + `o`. For programs that store by address.
+    pub fn address(&self) -> usize {
+        self.map.base() as usize
+    }
+
+    /// Bytes of address space from [`Region::address`] on that are the region's; it may grow up to them.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.map.len()
+    }
+
+    /// Something may have been stored since the last commit that was not marked: the next commit asks the kernel too.
+    pub fn note_unseen_stores(&mut self) {
+        if let Some(outside) = &mut self.outside {
+            outside.unseen = true;
+        }
+    }
+
+    /// What was stored without a mark, in verify mode, over the life of this handle.
+    pub fn missed(&self) -> Missed {
+        let outside = self.outside.as_ref();
+        outside.map_or_else(Missed::default, |outside| outside.missed.clone())
+    }
+
+    /// Marks what was stored and is not marked yet. To be called before anything is concluded from cards.
+    pub(crate) fn see_stores(&mut self) -> Result<()> {
+        let (Some(outside), Some(backing)) = (&mut self.outside, &self.backing) else {
+            return Ok(());
+        };
+        if !outside.asks() {
+            return Ok(());
+        }
+        let end = backing.committed_end();
+        outside
+            .see(&self.map, &mut self.cards, &*backing.heap, end)
+            .map_err(|e| Error::io(backing.path_text(), "find out what was stored", e))
+    }
+
+    /// The pages that hold anything that is not committed, for going back: without comparing.
+    pub(crate) fn stored_pages(&mut self) -> Result<Vec<DirtyPage>> {
+        let mut dirty = self.cards.dirty();
+        let (Some(outside), Some(backing)) = (&mut self.outside, &self.backing) else {
+            return Ok(dirty);
+        };
+        // Marks alone may have missed something; to go back costs the same.
+        let note = &mut |run: Range<u64>| {
+            let pages = run.start / PAGE_BYTES..run.end / PAGE_BYTES;
+            dirty.extend(pages.map(|page| DirtyPage {
+                page,
+                lines: u64::MAX,
+            }));
+        };
+        outside
+            .written
+            .for_each(&self.map, DATA_START..backing.committed_end(), note)
+            .map_err(|e| Error::io(backing.path_text(), "find out what was stored", e))?;
+        dirty.sort_unstable_by_key(|dirty| (dirty.page, u64::MAX - dirty.lines));
+        dirty.dedup_by_key(|dirty| dirty.page);
+        Ok(dirty)
+    }
+}
+
+const _: () = assert!(PAGE_LINES == 64, "a page's lines are one mask");

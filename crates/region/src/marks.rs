@@ -1,0 +1,283 @@
+//! Marks from outside: programs that store by address, from any thread, tell here which lines they stored to.
+//!
+//! A card for each line, as in `cards.rs`; and, because there is no list that many threads could write, two levels of summary
+//! over them: a byte for each page, and a byte for each block of 512 pages. What is marked is found through them in proportion to
+//! what is marked, and a look at a heap of 64 GiB in which nothing is costs 32 KiB.
+//!
+//! The invariant: whoever sees a card set may rely on its summaries being set: they are stored first. Marking takes no lock and no memory,
+//! so that signal handlers may; forgetting marks (`clear`) is for a moment in which nobody stores (a commit's).
+
+use crate::error::Error;
+use crate::layout::{LINE_BYTES, PAGE_BYTES, PAGE_LINES, arena};
+use crate::map::Map;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+/// Pages that one byte of the upper summary stands for: 2 MiB.
+const BLOCK_PAGES: u64 = 512;
+
+/// The marks of one region.
+pub(crate) struct Marks {
+    /// Where the region lies in memory, and its length.
+    start: usize,
+    len: u64,
+    cards: Map,
+    pages: Map,
+    blocks: Map,
+    /// Up to here blocks were marked since the last `clear`: nobody needs to look further.
+    blocks_end: AtomicU64,
+}
+
+// SAFETY: what several threads access is bytes, and all of them only as atomics.
+unsafe impl Sync for Marks {}
+
+fn byte(map: &Map, index: u64) -> &AtomicU8 {
+    assert!(index < map.len());
+    // SAFETY: in bounds of memory of ours (asserted); the bytes are accessed as atomics only.
+    unsafe { AtomicU8::from_ptr(map.base().add(index as usize)) }
+}
+
+/// Eight bytes at a multiple of eight.
+fn word(map: &Map, index: u64) -> u64 {
+    assert!(index.is_multiple_of(8) && index + 8 <= map.len());
+    // SAFETY: as in `byte`; maps begin at pages, so the word is aligned.
+    unsafe { AtomicU64::from_ptr(map.base().add(index as usize).cast()) }.load(Ordering::Relaxed)
+}
+
+impl Marks {
+    /// For `len` bytes of memory from the address `start`. In the arena the cards lie where instrumented programs look for them.
+    pub(crate) fn new(start: usize, len: u64) -> Result<Marks, Error> {
+        let card_bytes = len / LINE_BYTES;
+        let is_in_arena = start as u64 >> arena::SHIFT == 1;
+        let cards = if is_in_arena {
+            Map::reserve_at(arena::card(start as u64), card_bytes)?
+        } else {
+            Map::reserve_exact(card_bytes)?
+        };
+        let pages = len / PAGE_BYTES;
+        Ok(Marks {
+            start,
+            len,
+            cards,
+            pages: Map::reserve_exact(pages.next_multiple_of(PAGE_BYTES))?,
+            blocks: Map::reserve_exact((pages / BLOCK_PAGES + 8).next_multiple_of(PAGE_BYTES))?,
+            blocks_end: AtomicU64::new(0),
+        })
+    }
+
+    /// Notes a store to `len` bytes at `offset`, as far as they are the region's.
+    pub(crate) fn mark(&self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len).min(self.len);
+        if offset >= end {
+            return;
+        }
+        let (first, last) = (offset / LINE_BYTES, (end - 1) / LINE_BYTES);
+        for page in first / PAGE_LINES..=last / PAGE_LINES {
+            byte(&self.blocks, page / BLOCK_PAGES).store(1, Ordering::Relaxed);
+            self.blocks_end
+                .fetch_max(page / BLOCK_PAGES + 1, Ordering::Relaxed);
+            byte(&self.pages, page).store(1, Ordering::Relaxed);
+            let from = first.max(page * PAGE_LINES);
+            let to = last.min(page * PAGE_LINES + PAGE_LINES - 1);
+            for line in from..=to {
+                // After the summaries: another thread that sees it does without them.
+                byte(&self.cards, line).store(1, Ordering::Release);
+            }
+        }
+    }
+
+    /// The pages below `end` (an offset) that have marks, in ascending order.
+    pub(crate) fn marked_pages(&self, end: u64) -> Vec<u64> {
+        let mut found = Vec::new();
+        self.for_each_marked(end, &mut |page| found.push(page));
+        found
+    }
+
+    fn for_each_marked(&self, end: u64, note: &mut dyn FnMut(u64)) {
+        let pages_end = end.min(self.len).div_ceil(PAGE_BYTES);
+        let blocks_end = self.blocks_end.load(Ordering::Relaxed);
+        let blocks_end = blocks_end.min(pages_end.div_ceil(BLOCK_PAGES));
+        for block in marked_bytes(&self.blocks, 0, blocks_end) {
+            let pages = block * BLOCK_PAGES..((block + 1) * BLOCK_PAGES).min(pages_end);
+            marked_bytes(&self.pages, pages.start, pages.end).for_each(&mut *note);
+        }
+    }
+
+    /// The marked lines of a page, as a mask.
+    pub(crate) fn lines_of(&self, page: u64) -> u64 {
+        (0..PAGE_LINES / 8).fold(0, |mask, i| {
+            // Each byte is 0 or 1: the product brings them side by side into the highest byte.
+            let cards = word(&self.cards, page * PAGE_LINES + i * 8);
+            mask | (cards.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (i * 8)
+        })
+    }
+
+    /// Forgets all marks. Nobody may store meanwhile: a mark that is set now may be lost.
+    pub(crate) fn clear(&self) {
+        self.for_each_marked(self.len, &mut |page| {
+            for line in page * PAGE_LINES..(page + 1) * PAGE_LINES {
+                byte(&self.cards, line).store(0, Ordering::Relaxed);
+            }
+            byte(&self.pages, page).store(0, Ordering::Relaxed);
+            byte(&self.blocks, page / BLOCK_PAGES).store(0, Ordering::Relaxed);
+        });
+        self.blocks_end.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The bytes from `start` to `end` that are not 0, eight at a time where there is nothing.
+fn marked_bytes(map: &Map, start: u64, end: u64) -> impl Iterator<Item = u64> {
+    let mut at = start;
+    std::iter::from_fn(move || {
+        while at < end {
+            if at.is_multiple_of(8) && word(map, at) == 0 {
+                at += 8;
+                continue;
+            }
+            let here = at;
+            at += 1;
+            if byte(map, here).load(Ordering::Relaxed) != 0 {
+                return Some(here);
+            }
+        }
+        None
+    })
+}
+
+// ---------------------------------------------------------------------------------------------------- by address
+
+/// How many regions of a process can be stored to by address at a time.
+const REGIONS_MAX: usize = 64;
+
+/// A region in memory. Read by any thread and by signal handlers at any time: so no lock, and nothing that moves.
+struct Place {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    marks: AtomicPtr<Marks>,
+}
+
+static PLACES: [Place; REGIONS_MAX] = [const {
+    Place {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        marks: AtomicPtr::new(std::ptr::null_mut()),
+    }
+}; REGIONS_MAX];
+/// Held while a place is taken or left.
+static CHANGING: Mutex<()> = Mutex::new(());
+/// Places beyond this number were never taken.
+static PLACES_USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Marks that are found by address, as long as this lives.
+pub(crate) struct Listed {
+    marks: Box<Marks>,
+    place: &'static Place,
+}
+
+impl Listed {
+    /// None if there are too many already.
+    pub(crate) fn new(marks: Marks) -> Option<Listed> {
+        let _changing = CHANGING.lock().unwrap_or_else(|e| e.into_inner());
+        let mut marks = Box::new(marks);
+        let index = PLACES
+            .iter()
+            .position(|place| place.end.load(Ordering::Relaxed) == 0)?;
+        let place = &PLACES[index];
+        place.marks.store(&raw mut *marks, Ordering::Release);
+        place.start.store(marks.start, Ordering::Release);
+        let end = marks.start + marks.len as usize;
+        place.end.store(end, Ordering::Release);
+        PLACES_USED.fetch_max(index + 1, Ordering::Release);
+        Some(Listed { marks, place })
+    }
+
+    #[inline]
+    pub(crate) fn marks(&self) -> &Marks {
+        &self.marks
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let _changing = CHANGING.lock().unwrap_or_else(|e| e.into_inner());
+        self.place.end.store(0, Ordering::Release);
+    }
+}
+
+/// Notes that a program stores to `len` bytes at `address`; nothing where no region lies. Takes no lock and no memory, so signal handlers may call
+/// it. The region must not be closed meanwhile.
+pub fn mark_address(address: usize, len: usize) {
+    let used = PLACES_USED.load(Ordering::Acquire);
+    for place in PLACES.iter().take(used) {
+        let end = place.end.load(Ordering::Acquire);
+        let start = place.start.load(Ordering::Acquire);
+        if address >= end || address.saturating_add(len) <= start {
+            continue;
+        }
+        // SAFETY: a place that is taken has marks, which live until it is left, and who stores to a region does not close it.
+        if let Some(marks) = unsafe { place.marks.load(Ordering::Acquire).as_ref() } {
+            let from = address.max(start);
+            let to = address.saturating_add(len);
+            marks.mark((from - start) as u64, (to - from) as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_found_from_the_top_and_forgotten() {
+        let len = 1 << 32;
+        let memory = Map::reserve_exact(len).unwrap();
+        let start = memory.base() as usize;
+        let listed = Listed::new(Marks::new(start, len).unwrap()).unwrap();
+        let marks = listed.marks();
+        assert!(marks.marked_pages(len).is_empty());
+        mark_address(start + 4096 * 3 + 63, 2);
+        mark_address(start + 4096 * 700, 4096 * 2 + 1);
+        mark_address(start + len as usize - 1, 1 << 20); // as far as it is the region's
+        mark_address(start - 100, 101);
+        mark_address(start + len as usize, 8);
+        let found = marks.marked_pages(len);
+        assert_eq!(found, [0, 3, 700, 701, 702, len / PAGE_BYTES - 1]);
+        assert_eq!(marks.marked_pages(702 * PAGE_BYTES), [0, 3, 700, 701]);
+        assert_eq!(marks.lines_of(0), 1);
+        assert_eq!(marks.lines_of(3), 0b11);
+        assert_eq!(marks.lines_of(701), u64::MAX);
+        assert_eq!(marks.lines_of(702), 1);
+        assert_eq!(marks.lines_of(len / PAGE_BYTES - 1), 1 << 63);
+        for line in 0..64 {
+            mark_address(start + 9 * 4096 + line * 64, 1);
+            assert_eq!(marks.lines_of(9), u64::MAX >> (63 - line));
+        }
+        marks.clear();
+        assert!(marks.marked_pages(len).is_empty());
+        assert_eq!(marks.lines_of(701), 0);
+    }
+
+    #[test]
+    fn threads_mark_side_by_side() {
+        let len = 1 << 30;
+        let memory = Map::reserve_exact(len).unwrap();
+        let start = memory.base() as usize;
+        let listed = Listed::new(Marks::new(start, len).unwrap()).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for i in 0..10_000 {
+                        mark_address(start + (i * 4 + thread) * 64, 8);
+                    }
+                });
+            }
+        });
+        let found = listed.marks().marked_pages(len);
+        assert_eq!(found.len(), 40_000 / 64);
+        assert!(
+            found
+                .iter()
+                .all(|&page| listed.marks().lines_of(page) == u64::MAX)
+        );
+    }
+}
