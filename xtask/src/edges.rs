@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! floor 4   bin/perdure   bin/pmawk
-//! floor 3                 awk
+//! floor 3   capi          awk
 //! floor 2   heap
 //! floor 1   region        awk-syntax
 //! ```
@@ -29,11 +29,12 @@ enum Floor {
     Apart,
 }
 
-const HOUSE: [(&str, Floor); 8] = [
+const HOUSE: [(&str, Floor); 9] = [
     ("region", Floor::At(1)),
     ("awk-syntax", Floor::At(1)),
     ("heap", Floor::At(2)),
     ("awk", Floor::At(3)),
+    ("capi", Floor::At(3)),
     ("pmawk", Floor::At(4)),
     ("perdure", Floor::At(4)),
     ("testkit", Floor::Tests),

@@ -41,8 +41,7 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 fn kills() -> u64 {
-    let given = std::env::var("PERDURE_KILLS").ok();
-    given.map_or(40, |text| text.parse().expect("PERDURE_KILLS is a number"))
+    testkit::effort("PERDURE_KILLS", 40)
 }
 
 /// A text and what is in it.

@@ -20,8 +20,7 @@ const PROGRAM: &str = "!/^#/ { seen[$1]++; lines++ } END { printf \"end\" }";
 const CHECK: &str = "BEGIN { for (k in seen) if (seen[k] != 1) print \"line\", k, \"counted\", seen[k]; print lines + 0 }";
 
 fn runs() -> u64 {
-    let given = std::env::var("PERDURE_KILLS").ok();
-    given.map_or(40, |text| text.parse().expect("PERDURE_KILLS is a number"))
+    testkit::effort("PERDURE_KILLS", 40)
 }
 
 struct Log {

@@ -36,7 +36,7 @@ pub use check::{Problem, Report};
 pub use fetch::Fetched;
 pub use region::{
     Access, ByAddress, CommitStats, Durability, Error, ErrorKind, Facts, Forked, LIMIT_BYTES_MIN,
-    Memory, Missed, Options, Place, Result, Tracking, Verify, journal_path,
+    Memory, Missed, Options, Pin, Place, Result, Tracking, Verify, journal_path, mark_address,
     mark_closed_descriptors, sums_path,
 };
 pub use table::Table;
@@ -175,6 +175,14 @@ impl Heap {
         self.region.end()
     }
 
+    /// How many blocks are handed out.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn live_blocks(&self) -> Result<u64> {
+        self.region.get(HEADER + header::LIVE_BLOCKS)
+    }
+
     /// Usable bytes of the blocks that are handed out.
     ///
     /// # Errors
@@ -274,6 +282,32 @@ impl Heap {
     /// As [`Region::fork`].
     pub fn fork(&mut self) -> Result<Forked> {
         self.region.fork()
+    }
+
+    /// As [`Region::make_durable`].
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn make_durable(&mut self) -> Result<CommitStats> {
+        self.region.make_durable()
+    }
+
+    /// As [`Region::durable_commits`].
+    pub fn durable_commits(&self) -> u64 {
+        self.region.durable_commits()
+    }
+
+    /// As [`Region::prepare_fork`].
+    ///
+    /// # Errors
+    /// As [`Region::prepare_fork`].
+    pub fn prepare_fork(&self) -> Result<Pin> {
+        self.region.prepare_fork()
+    }
+
+    /// As [`Region::become_child`].
+    pub fn become_child(&mut self, pin: Pin) {
+        self.region.become_child(pin);
     }
 
     /// Back to the last commit. Every [`Table`] and [`Slot`] handed out since is void.

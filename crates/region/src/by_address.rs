@@ -110,6 +110,11 @@ impl Outside {
         self.written.watch(map, range)
     }
 
+    /// In a process that was split off: what watched the parent's pages does not watch the child's.
+    pub(crate) fn become_child(&mut self) {
+        self.written.stop_watching();
+    }
+
     /// Whether the kernel is asked at the next commit.
     fn asks(&self) -> bool {
         self.unseen || self.tracking != Tracking::Lines

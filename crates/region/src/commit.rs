@@ -701,11 +701,17 @@ impl Region {
             backing.fresh_seqs.push(stats.seq);
             backing.heap_unflushed = true;
         }
-        for page in &dirty {
-            *backing.pending.entry(page.page).or_default() |= page.lines;
-        }
+        let kept_max = private_pages_kept(&self.spill);
         if let Some(outside) = outside {
             outside.is_committed(&dirty, copies);
+            // Nobody stores now: but for the pages of this commit, the heap file holds what private ones do.
+            let many = backing.private_pages > kept_max.min(outside.private_pages_kept());
+            if many && backing.pending.is_empty() {
+                drop_private_pages(backing, &mut self.map, &dirty, old_end)?;
+            }
+        }
+        for page in &dirty {
+            *backing.pending.entry(page.page).or_default() |= page.lines;
         }
         backing.end_is_known = true;
         backing.private_pages += unspilled;
@@ -729,6 +735,29 @@ impl Region {
         Ok(stats)
     }
 
+    /// Brings every commit so far to the medium and to the heap file, and checkpoints when that is due. Stores of a program by address
+    /// may go on meanwhile; else the working copy must be clean, or this is [`Region::flush`].
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn make_durable(&mut self) -> Result<CommitStats> {
+        if self.outside.is_none() && (!self.cards.is_clean() || self.end != self.committed_end()) {
+            return self.flush();
+        }
+        let mut stats = CommitStats::default();
+        if let Some(backing) = &self.backing {
+            backing.check_writer("flush")?;
+            stats.seq = backing.tail.seq;
+            self.settle(&mut stats, false)?;
+        }
+        Ok(stats)
+    }
+
+    /// Commits up to this number are known to be on the medium.
+    pub fn durable_commits(&self) -> u64 {
+        self.backing.as_ref().map_or(0, |b| b.flushed_seq)
+    }
+
     /// Flushes and applies what is committed, and checkpoints when that is due or `closing` makes it worth while. The
     /// working copy is clean.
     fn settle(&mut self, stats: &mut CommitStats, closing: bool) -> Result<()> {
@@ -744,18 +773,9 @@ impl Region {
             return Ok(());
         };
         // Private pages equal the file's now. Few are kept, because the next commit will want the same ones again; many
-        // are memory that the kernel could not take back.
-        let kept_max = self.spill.budget.granted_at_least() / 2 / PAGE_BYTES;
-        let outside = self.outside.as_ref();
-        let kept_max = outside
-            .map_or(usize::MAX, |o| o.private_pages_kept())
-            .min(kept_max as usize);
-        if backing.private_pages > PRIVATE_PAGES_KEPT.min(kept_max)
-            && backing.heap.mappable().is_some()
-        {
-            backing.private_pages = 0;
-            let dropped = self.map.drop_pages(crate::DATA_START, backing.tail.end);
-            backing.poison_on_error("drop private pages", dropped)?;
+        // are memory that the kernel could not take back. Programs that store by address may be storing: see `commit`.
+        if self.outside.is_none() && backing.private_pages > private_pages_kept(&self.spill) {
+            drop_private_pages(backing, &mut self.map, &[], backing.tail.end)?;
         }
         let journal_bytes = backing.tail.offset - FRAMES_START;
         if backing.checkpoint_is_due() || closing && journal_bytes > CHECKPOINT_AT_CLOSE_BYTES {
@@ -920,6 +940,36 @@ impl Region {
             .forget_granules(&mut self.map, heap, backing.tail.end);
         backing.poison_on_error("map the heap", mapped.map(|_| ()))
     }
+}
+
+/// How many copies of committed pages are worth keeping.
+fn private_pages_kept(spill: &Spill) -> usize {
+    let granted = spill.budget.granted_at_least() / 2 / PAGE_BYTES;
+    PRIVATE_PAGES_KEPT.min(usize::try_from(granted).unwrap_or(usize::MAX))
+}
+
+/// Drops the private copies of pages below `end` but for those in `kept`, which are in ascending order: the heap file holds the same.
+fn drop_private_pages(
+    backing: &mut Backing,
+    map: &mut Map,
+    kept: &[DirtyPage],
+    end: u64,
+) -> Result<()> {
+    if backing.heap.mappable().is_none() {
+        return Ok(());
+    }
+    backing.private_pages = 0;
+    let mut from = crate::DATA_START;
+    for to in kept
+        .iter()
+        .map(|dirty| dirty.page * PAGE_BYTES)
+        .chain([end])
+    {
+        let dropped = map.drop_pages(from, to.max(from));
+        backing.poison_on_error("drop private pages", dropped)?;
+        from = to + PAGE_BYTES;
+    }
+    Ok(())
 }
 
 /// Asks for what was spilled before it is gone through in ascending order: page by page the medium would be waited for.

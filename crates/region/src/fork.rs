@@ -39,10 +39,7 @@ impl Region {
             let error = std::io::Error::other("the process has several threads");
             return Err(io("fork")(error));
         }
-        let pin = match &self.backing {
-            Some(backing) if backing.writer => Some(backing.pin().map_err(io("pin the commit"))?),
-            _ => None,
-        };
+        let pin = self.prepare_fork()?;
         // What is mapped shared would be shared with the child.
         let copy = match &self.backing {
             Some(backing) => {
@@ -59,13 +56,8 @@ impl Region {
         match pid {
             -1 => Err(io("fork")(std::io::Error::last_os_error())),
             0 => {
+                self.become_child(pin);
                 if let (Some(backing), Some(copy)) = (&mut self.backing, copy) {
-                    backing.writer = false;
-                    if let Some(pin) = pin {
-                        // Drops the child's copy of the description that holds the writer's lock, so that it ends with the
-                        // parent however long the child lives.
-                        backing.locks = pin;
-                    }
                     let taken = self.spill.take_over(&mut self.map, copy, backing.tail.end);
                     backing.poison_on_error("map its copy of spilled memory", taken)?;
                 }
@@ -73,6 +65,48 @@ impl Region {
             }
             // The parent's copy of the pin's descriptor is closed here; the lock lives as long as the child's.
             pid => Ok(Forked::Parent(pid)),
+        }
+    }
+}
+
+/// What a child needs of the process that it was split off from.
+pub struct Pin(Option<Locks>);
+
+impl Pin {
+    /// For a region whose commit could not be pinned: what the child sees of it may change.
+    pub fn none() -> Pin {
+        Pin(None)
+    }
+}
+
+impl Region {
+    /// For programs that split themselves with `fork`: to be called before. Nothing else of the region may be going on then.
+    ///
+    /// # Errors
+    /// When the commit cannot be pinned for the child, which must not use the region then.
+    pub fn prepare_fork(&self) -> Result<Pin> {
+        let Some(backing) = self.backing.as_ref().filter(|backing| backing.writer) else {
+            return Ok(Pin(None));
+        };
+        match backing.pin() {
+            Ok(pin) => Ok(Pin(Some(pin))),
+            Err(error) => Err(Error::io(backing.path_text(), "pin the commit", error)),
+        }
+    }
+
+    /// In the child: from now on this is a reader's snapshot. (In the parent the pin is dropped; the lock lives as long as
+    /// the child's.)
+    pub fn become_child(&mut self, pin: Pin) {
+        if let Some(backing) = &mut self.backing {
+            backing.writer = false;
+            if let Pin(Some(pin)) = pin {
+                // Drops the child's copy of the description that holds the writer's lock, so that it ends with the
+                // parent however long the child lives.
+                backing.locks = pin;
+            }
+        }
+        if let Some(outside) = &mut self.outside {
+            outside.become_child();
         }
     }
 }

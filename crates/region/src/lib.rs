@@ -36,7 +36,7 @@ pub use by_address::{ByAddress, Missed, Place, Tracking};
 pub use commit::CommitStats;
 pub use descriptors::mark_closed_descriptors;
 pub use error::{Error, ErrorKind};
-pub use fork::Forked;
+pub use fork::{Forked, Pin};
 pub use layout::{DATA_START, LINE_BYTES, PAGE_BYTES};
 pub use marks::mark_address;
 pub use memory::Memory;

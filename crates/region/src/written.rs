@@ -117,6 +117,14 @@ impl Written {
         })
     }
 
+    /// The private way from now on, and of this process: `/proc/self` was another one before a fork.
+    pub(crate) fn stop_watching(&mut self) {
+        self.fault_fd = None;
+        if let Ok(own) = File::open("/proc/self/pagemap") {
+            self.pagemap = own;
+        }
+    }
+
     pub(crate) fn way(&self) -> Way {
         match self.fault_fd {
             Some(_) => Way::Armed,

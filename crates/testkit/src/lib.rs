@@ -6,3 +6,15 @@ pub mod disk;
 pub mod format_doc;
 pub mod oracle;
 pub mod rng;
+
+/// `usual`, or the number in the environment variable `name`: how much is tried.
+///
+/// # Panics
+/// When it is no number.
+pub fn effort(name: &str, usual: u64) -> u64 {
+    let given = std::env::var(name).ok();
+    given.map_or(usual, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is {text:?} and should be a number"))
+    })
+}

@@ -1,0 +1,216 @@
+//! An open heap as C sees it, and all that are open in the process.
+//!
+//! The invariant: a heap is listed exactly while its handle is valid. Who holds the list's lock may use any of them.
+
+use crate::errors::{Failure, Outcome};
+use crate::gate::{Gate, Shared};
+use crate::marks;
+use heap::{CommitStats, Durability, Heap, Pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, Once};
+
+/// `perdure` of the header.
+pub struct Perdure {
+    heap: Mutex<Heap>,
+    pub(crate) gate: Gate,
+    /// Where it lies: never changes.
+    pub(crate) start: usize,
+    pub(crate) reserved: usize,
+    totals: Mutex<CommitStats>,
+    /// Stores that nobody could mark may have happened since its last commit.
+    unseen: AtomicBool,
+}
+
+/// All that are open.
+static OPEN: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
+
+struct Listed(*const Perdure);
+
+// SAFETY: what it points to is shared between threads anyway, and lives while it is listed.
+unsafe impl Send for Listed {}
+
+impl Perdure {
+    pub(crate) fn open(heap: Heap) -> Box<Perdure> {
+        static AT_FORK: Once = Once::new();
+        AT_FORK.call_once(|| {
+            // SAFETY: the three functions live for ever and take no arguments.
+            unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+        });
+        let handle = Box::new(Perdure {
+            start: heap.address(),
+            reserved: usize::try_from(heap.reserved_bytes()).unwrap_or(usize::MAX),
+            heap: Mutex::new(heap),
+            gate: Gate::default(),
+            totals: Mutex::new(CommitStats::default()),
+            unseen: AtomicBool::new(false),
+        });
+        list().push(Listed(&raw const *handle));
+        handle
+    }
+
+    pub(crate) fn close(self: Box<Perdure>) -> Outcome<()> {
+        let this = &raw const *self;
+        list().retain(|listed| !std::ptr::eq(listed.0, this));
+        let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
+        heap.close(Durability::Durable)?;
+        Ok(())
+    }
+
+    pub(crate) fn heap(&self) -> MutexGuard<'_, Heap> {
+        self.heap.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn totals(&self) -> MutexGuard<'_, CommitStats> {
+        self.totals.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What this handle did so far.
+    pub(crate) fn total(&self) -> CommitStats {
+        *self.totals()
+    }
+
+    fn add(&self, stats: CommitStats) {
+        let mut totals = self.totals();
+        totals.lines += stats.lines;
+        totals.journal_bytes += stats.journal_bytes;
+        totals.fresh_bytes += stats.fresh_bytes;
+        totals.applied_bytes += stats.applied_bytes;
+        totals.flushes += stats.flushes;
+    }
+
+    /// The offset of an address in this heap.
+    pub(crate) fn offset(&self, address: usize) -> Outcome<u64> {
+        match address.checked_sub(self.start) {
+            Some(offset) if offset < self.reserved => Ok(offset as u64),
+            _ => Err(Failure::invalid(format!(
+                "the address {address:#x} is not in this heap, which begins at {:#x}",
+                self.start
+            ))),
+        }
+    }
+
+    /// Takes a cut of everything stored; returns the number of the last commit that has it. It is on its way to the medium.
+    pub(crate) fn commit(&self) -> Outcome<u64> {
+        let cut = self.gate.alone(true, || -> Outcome<u64> {
+            take_unseen();
+            let mut heap = self.heap();
+            if self.unseen.swap(false, Ordering::Relaxed) {
+                heap.note_unseen_stores();
+            }
+            let stats = heap.commit(Durability::Lazy)?;
+            self.add(stats);
+            Ok(stats.seq)
+        })?;
+        match cut {
+            Shared::Done(seq) => Ok(seq),
+            // At least as far as the one that served this thread.
+            Shared::DoneByAnother => Ok(self.heap().facts().map_or(0, |facts| facts.commits)),
+        }
+    }
+
+    /// Returns when this commit is on the medium.
+    pub(crate) fn wait(&self, commit: u64) -> Outcome<()> {
+        let mut heap = self.heap();
+        let last = heap.facts().map_or(0, |facts| facts.commits);
+        if commit > last {
+            return Err(Failure::invalid(format!(
+                "commit {commit} is to be waited for, and there are {last}"
+            )));
+        }
+        if heap.is_snapshot() {
+            return Ok(());
+        }
+        if heap.durable_commits() < commit {
+            let stats = heap.make_durable()?;
+            self.add(stats);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn abort(&self) -> Outcome<()> {
+        self.gate.alone(false, || -> Outcome<()> {
+            take_unseen();
+            self.unseen.store(false, Ordering::Relaxed);
+            self.heap().abort()?;
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+fn list() -> MutexGuard<'static, Vec<Listed>> {
+    OPEN.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// What instrumented code could not see concerns every heap, and each asks the kernel at its own next commit.
+fn take_unseen() {
+    if marks::take_unseen() {
+        for listed in list().iter() {
+            // SAFETY: listed, so valid while the list is locked.
+            unsafe { &*listed.0 }.unseen.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The open heap that an address lies in.
+pub(crate) fn of_address(address: usize) -> Option<*const Perdure> {
+    let open = list();
+    let found = open.iter().find(|listed| {
+        // SAFETY: listed, so valid while the list is locked.
+        let heap = unsafe { &*listed.0 };
+        address
+            .checked_sub(heap.start)
+            .is_some_and(|at| at < heap.reserved)
+    });
+    found.map(|listed| listed.0)
+}
+
+// ---------------------------------------------------------------------------------------------------- fork
+
+/// What is locked across a fork, so that the child finds nothing half done.
+struct Forking {
+    open: MutexGuard<'static, Vec<Listed>>,
+    heaps: Vec<(MutexGuard<'static, Heap>, Option<Pin>)>,
+}
+
+// SAFETY: only ever touched by the thread that forks: between before_fork and the two others nothing else runs.
+unsafe impl Send for Forking {}
+
+static FORKING: Mutex<Option<Forking>> = Mutex::new(None);
+
+fn forking() -> MutexGuard<'static, Option<Forking>> {
+    FORKING.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+extern "C" fn before_fork() {
+    let open = list();
+    let heaps = open.iter().map(|listed| {
+        // SAFETY: listed, and the list stays locked until after the fork.
+        let handle: &'static Perdure = unsafe { &*listed.0 };
+        let heap = handle.heap();
+        let pin = heap.prepare_fork().ok();
+        (heap, pin)
+    });
+    let heaps = heaps.collect();
+    *forking() = Some(Forking { open, heaps });
+}
+
+extern "C" fn in_parent() {
+    drop(forking().take());
+}
+
+extern "C" fn in_child() {
+    let Some(Forking { open, heaps }) = forking().take() else {
+        return;
+    };
+    for (mut heap, pin) in heaps {
+        match pin {
+            Some(pin) => heap.become_child(pin),
+            None => heap.become_child(Pin::none()),
+        }
+    }
+    for listed in open.iter() {
+        // SAFETY: listed, and the list is locked.
+        unsafe { &*listed.0 }.gate.become_child();
+    }
+}

@@ -1,0 +1,92 @@
+//! What instrumented programs and this library have in common: `cpp/pass/abi.h`.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+/// Instrumented code stores 1: something may have been stored that it could not see.
+#[unsafe(no_mangle)]
+static __perdure_unseen: AtomicU8 = AtomicU8::new(0);
+/// Calls into code without instrumentation that have not returned.
+#[unsafe(no_mangle)]
+static __perdure_unseen_calls: AtomicU32 = AtomicU32::new(0);
+
+/// Whether something may have been stored since this was asked last that instrumented code could not see.
+pub(crate) fn take_unseen() -> bool {
+    let unseen = __perdure_unseen.swap(0, Ordering::AcqRel) != 0;
+    unseen || __perdure_unseen_calls.load(Ordering::Acquire) != 0
+}
+
+/// What the program says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Instrumented {
+    No,
+    Yes,
+    /// In a way that asks for verify mode.
+    Verify,
+}
+
+pub(crate) fn instrumented() -> Instrumented {
+    match program_says() {
+        0 => Instrumented::No,
+        bits if bits & 2 != 0 => Instrumented::Verify,
+        _ => Instrumented::Yes,
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    // The address of what every instrumented object defines, or null: a weak reference, which Rust cannot spell.
+    ".weak __perdure_instrumented",
+    ".hidden perdure_instrumented_address",
+    ".globl perdure_instrumented_address",
+    ".type perdure_instrumented_address, @function",
+    "perdure_instrumented_address:",
+    "mov rax, qword ptr [rip + __perdure_instrumented@GOTPCREL]",
+    "ret",
+    ".size perdure_instrumented_address, . - perdure_instrumented_address",
+    // The instrumented program calls this keeping all general registers but r11 in use (clang's preserve_most).
+    ".globl __perdure_mark",
+    ".type __perdure_mark, @function",
+    "__perdure_mark:",
+    "push rax",
+    "push rcx",
+    "push rdx",
+    "push rsi",
+    "push rdi",
+    "push r8",
+    "push r9",
+    "push r10",
+    "sub rsp, 8",
+    "call {mark}",
+    "add rsp, 8",
+    "pop r10",
+    "pop r9",
+    "pop r8",
+    "pop rdi",
+    "pop rsi",
+    "pop rdx",
+    "pop rcx",
+    "pop rax",
+    "ret",
+    ".size __perdure_mark, . - __perdure_mark",
+    mark = sym perdure_mark,
+);
+
+#[cfg(target_arch = "x86_64")]
+fn program_says() -> u8 {
+    unsafe extern "C" {
+        fn perdure_instrumented_address() -> *const u8;
+    }
+    // SAFETY: the function above reads one word; what it returns is null or a byte that lives for ever.
+    unsafe { perdure_instrumented_address().as_ref() }.map_or(0, |says| *says)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn program_says() -> u8 {
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn perdure_mark(address: *const c_void, size: usize) {
+    heap::mark_address(address as usize, size);
+}

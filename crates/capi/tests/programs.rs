@@ -1,0 +1,227 @@
+//! C and C++ programs against the library as they would be built by anybody: with the system's compiler, the headers and the shared or the static
+//! library.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+use testkit::rng::Rng;
+
+/// Where cargo put the libraries: beside the test programs.
+fn libraries() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let folder = own.parent().unwrap();
+    assert!(
+        folder.join("libperdure.so").exists() && folder.join("libperdure.a").exists(),
+        "no libperdure in {}",
+        folder.display()
+    );
+    folder.into()
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/c")
+        .join(name)
+}
+
+fn run(command: &mut Command) -> Output {
+    command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"))
+}
+
+fn good(command: &mut Command) -> String {
+    let output = run(command);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{errors}",
+        output.status
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// How a program is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    C11,
+    Cxx17,
+    Static,
+}
+
+fn scratch() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
+}
+
+fn build(name: &str, how: How) -> PathBuf {
+    let libraries = libraries();
+    let program = scratch().join(format!("{name}-{how:?}"));
+    let mut command = match how {
+        How::Cxx17 => Command::new("c++"),
+        _ => Command::new("cc"),
+    };
+    match how {
+        // Designated initialisers and casts from void * are where the two differ.
+        How::Cxx17 => command.args(["-std=c++17", "-x", "c++", "-Wno-missing-field-initializers"]),
+        _ => command.args(["-std=gnu11", "-x", "c"]),
+    };
+    command.args(["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"]);
+    command
+        .arg("-I")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+    command
+        .arg(source(name))
+        .args(["-x", "none"])
+        .arg("-o")
+        .arg(&program);
+    if how == How::Static {
+        command
+            .arg(libraries.join("libperdure.a"))
+            .args(["-ldl", "-lm"]);
+    } else {
+        command.arg("-L").arg(&libraries).arg("-lperdure");
+        command.arg(format!("-Wl,-rpath,{}", libraries.display()));
+    }
+    good(&mut command);
+    program
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn a_program_counts_its_runs() {
+    for how in [How::C11, How::Cxx17, How::Static] {
+        let program = build("counter.c", how);
+        for tracking in ["pages", "verify", ""] {
+            let folder = folder();
+            let heap = folder.path().join("c.heap");
+            for n in 1..4 {
+                let mut command = Command::new(&program);
+                command.arg(&heap).env("PERDURE_TRACK", tracking);
+                assert_eq!(
+                    good(&mut command),
+                    format!("run {n}\n"),
+                    "{how:?} {tracking}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn both_headers_are_clean_in_both_languages() {
+    for (language, standard) in [
+        ("c", "c11"),
+        ("c++", "c++17"),
+        ("c", "c2x"),
+        ("c++", "c++20"),
+    ] {
+        for header in ["perdure.h", "pma.h"] {
+            let mut command = Command::new("cc");
+            command.args([
+                "-fsyntax-only",
+                "-Wall",
+                "-Wextra",
+                "-Wpedantic",
+                "-Werror",
+                "-x",
+                language,
+            ]);
+            command.arg(format!("-std={standard}"));
+            command.arg(
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("include")
+                    .join(header),
+            );
+            good(&mut command);
+        }
+    }
+}
+
+#[test]
+fn threads_and_commits_make_cuts() {
+    let program = build("threads.c", How::C11);
+    for tracking in ["pages", "verify"] {
+        let folder = folder();
+        let heap = folder.path().join("t.heap");
+        for _ in 0..2 {
+            good(
+                Command::new(&program)
+                    .arg(&heap)
+                    .arg("2000")
+                    .env("PERDURE_TRACK", tracking),
+            );
+        }
+        let seen = good(Command::new(&program).arg(&heap).args(["0", "look"]));
+        assert_eq!(seen, "16000\n");
+    }
+}
+
+/// Killed at random moments: what the next run finds is a cut, and what was allocated and not committed is free again.
+#[test]
+fn a_killed_program_leaves_a_cut() {
+    let program = build("threads.c", How::C11);
+    let folder = folder();
+    let heap = folder.path().join("t.heap");
+    let mut rng = Rng::new(Rng::seed_from_env());
+    let kills = testkit::effort("PERDURE_KILLS", 30);
+    let mut before = 0;
+    for _ in 0..kills {
+        let mut child = Command::new(&program)
+            .arg(&heap)
+            .arg("100000000")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(10_000 + rng.below(80_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let seen = good(Command::new(&program).arg(&heap).args(["0", "look"]));
+        if !seen.is_empty() {
+            let moves: u64 = seen.trim().parse().unwrap();
+            assert!(moves >= before, "{moves} after {before}");
+            before = moves;
+        }
+    }
+    assert!(before > 0);
+}
+
+#[test]
+fn a_child_keeps_the_state_of_the_fork() {
+    let program = build("forks.c", How::C11);
+    for tracking in ["pages", "verify"] {
+        let folder = folder();
+        good(
+            Command::new(&program)
+                .arg(folder.path().join("f.heap"))
+                .env("PERDURE_TRACK", tracking),
+        );
+    }
+}
+
+#[test]
+fn a_program_for_pma_keeps_its_list() {
+    let program = build("pma.c", How::C11);
+    let folder = folder();
+    let heap = folder.path().join("p.heap");
+    let list = |word: &str| good(Command::new(&program).arg(&heap).arg(word));
+    assert_eq!(list(""), "1 \n");
+    assert_eq!(list(""), "2 1 \n");
+    assert_eq!(list("kill"), "3 2 1 \n");
+    assert_eq!(list("commit"), "3 2 1 \n", "what was not committed is gone");
+    assert_eq!(list("kill"), "4 3 2 1 \n", "and what was is there");
+    let output = run(Command::new(&program).arg(&heap).arg("check"));
+    assert!(output.status.success());
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("no problem"), "{told}");
+    // Ordinary memory without a file.
+    assert_eq!(good(Command::new(&program).arg("-")), "1 \n");
+    assert_eq!(good(Command::new(&program).arg("-")), "1 \n");
+    let refused = run(Command::new(&program).arg("/nowhere/at/all"));
+    assert_eq!(refused.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("/nowhere/at/all"));
+}
