@@ -142,6 +142,7 @@ impl Outside {
         heap: &dyn Storage,
         end: u64,
     ) -> io::Result<()> {
+        let end = heap.present_end()?.map_or(end, |present| end.min(present));
         let mut runs: Vec<Range<u64>> = Vec::new();
         let note = &mut |run: Range<u64>| runs.push(run);
         self.written.for_each(map, DATA_START..end, note)?;

@@ -620,7 +620,12 @@ impl Region {
             return Ok(stats);
         }
         let unspilled = self.cards.unspilled().len();
-        let dirty = self.cards.dirty();
+        let mut dirty = self.cards.dirty();
+        let present = backing.heap.present_end();
+        if let Some(end) = present.map_err(|e| backing.io("ask its length", e))? {
+            // What was stored behind the end of a file that was cut is gone.
+            dirty.retain(|dirty| dirty.page < end / PAGE_BYTES);
+        }
         // From here on the working copy of a program that stores by address is not looked at any more.
         let outside = &mut self.outside;
         let copies = match outside {

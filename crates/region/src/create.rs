@@ -75,6 +75,7 @@ pub(crate) fn blank_journal(uuid: &[u8; 16], boot: Option<[u8; 16]>) -> Vec<u8> 
 pub(crate) fn write_first_superblock(
     heap: &mut dyn Storage,
     uuid: [u8; 16],
+    end: u64,
     limit: u64,
     created_s: u64,
 ) -> io::Result<()> {
@@ -82,7 +83,7 @@ pub(crate) fn write_first_superblock(
         uuid,
         generation: 1,
         seq: 0,
-        end: DATA_START,
+        end,
         limit,
         home: layout::home_of(&uuid),
         created_s,
@@ -132,6 +133,7 @@ pub(crate) fn create(path: &Path, limit_bytes: u64) -> Result<File> {
         write_first_superblock(
             &mut FileStorage(file.try_clone()?),
             uuid,
+            DATA_START,
             limit_bytes,
             clock_s(),
         )?;
@@ -170,7 +172,7 @@ pub(crate) fn format_blank(file: &File, path: &Path) -> Result<()> {
     let uuid = random_uuid().map_err(io)?;
     write_blank_journal(path, &uuid, None, OldJournal::Refuse)?;
     let mut storage = FileStorage(file.try_clone().map_err(io)?);
-    write_first_superblock(&mut storage, uuid, limit, clock_s()).map_err(io)
+    write_first_superblock(&mut storage, uuid, DATA_START, limit, clock_s()).map_err(io)
 }
 
 /// What [`write_blank_journal`] does with a journal that is there.

@@ -18,6 +18,7 @@ mod commit;
 mod create;
 mod descriptors;
 mod error;
+mod file;
 mod fork;
 mod journal;
 pub mod layout;

@@ -127,15 +127,17 @@ impl Map {
         self.huge_up_to = to;
     }
 
-    /// Makes `[start, end)` a private copy of the same range of `file`: reads see the file, writes stay here.
+    /// Makes `[start, end)` a private copy of the same range of a file whose first byte is at `from`: reads see the file, writes
+    /// stay here. What lies before `from` is left as it is.
     pub(crate) fn map_private(
         &mut self,
         file: BorrowedFd<'_>,
+        from: u64,
         start: u64,
         end: u64,
     ) -> io::Result<()> {
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
-        self.map_fixed(file.as_raw_fd(), flags, start, end)
+        self.map_fixed(file.as_raw_fd(), flags, start.max(from), end, from)
     }
 
     /// Makes `[start, end)` the same range of `file`: writes reach the file whenever the kernel likes. The file must have
@@ -146,7 +148,7 @@ impl Map {
         start: u64,
         end: u64,
     ) -> io::Result<()> {
-        self.map_fixed(file.as_raw_fd(), libc::MAP_SHARED, start, end)?;
+        self.map_fixed(file.as_raw_fd(), libc::MAP_SHARED, start, end, 0)?;
         self.read_singly(start, end);
         Ok(())
     }
@@ -172,17 +174,28 @@ impl Map {
     pub(crate) fn map_anonymous(&mut self, start: u64, end: u64) -> io::Result<()> {
         self.huge_up_to = self.huge_up_to.min(start);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        self.map_fixed(-1, flags, start, end)
+        self.map_fixed(-1, flags, start, end, 0)
     }
 
-    fn map_fixed(&mut self, file: RawFd, flags: i32, start: u64, end: u64) -> io::Result<()> {
+    fn map_fixed(
+        &mut self,
+        file: RawFd,
+        flags: i32,
+        start: u64,
+        end: u64,
+        from: u64,
+    ) -> io::Result<()> {
         assert!(
             start.is_multiple_of(PAGE_BYTES) && end.is_multiple_of(PAGE_BYTES) && end <= self.len
         );
         if start >= end {
             return Ok(());
         }
-        let offset = if file < 0 { 0 } else { start.cast_signed() };
+        let offset = if file < 0 {
+            0
+        } else {
+            (start - from).cast_signed()
+        };
         // SAFETY: MAP_FIXED replaces pages inside our own reservation only (asserted); nothing borrows them (&mut).
         let got = unsafe {
             libc::mmap(

@@ -354,7 +354,7 @@ impl Region {
     ) -> io::Result<()> {
         journal.write_at(&blank_journal(&uuid, None), 0)?;
         journal.sync()?;
-        write_first_superblock(heap, uuid, limit_bytes, 0)
+        write_first_superblock(heap, uuid, DATA_START, limit_bytes, 0)
     }
 
     /// Takes bytes of the file behind the end into the working copy, up to `end`, as growth that is not committed yet:
@@ -445,16 +445,16 @@ fn new_nonce(boot: &[u8; 16]) -> u64 {
 }
 
 /// How [`open_on`] opens.
-struct How {
-    access: Access,
-    verify: Verify,
-    lost_journal: bool,
-    memory_budget_bytes: Option<u64>,
-    by_address: Option<ByAddress>,
+pub(crate) struct How {
+    pub(crate) access: Access,
+    pub(crate) verify: Verify,
+    pub(crate) lost_journal: bool,
+    pub(crate) memory_budget_bytes: Option<u64>,
+    pub(crate) by_address: Option<ByAddress>,
 }
 
 /// Finds the last commit and makes the working copy.
-fn open_on(files: Files, how: How) -> Result<Region> {
+pub(crate) fn open_on(files: Files, how: How) -> Result<Region> {
     let Files {
         path,
         heap,
@@ -502,12 +502,15 @@ fn open_on(files: Files, how: How) -> Result<Region> {
     let mut spill = Spill::new(budget_bytes);
     match heap.mappable() {
         Some(file) => {
-            map.map_private(file, 0, end).map_err(io("map it"))?;
+            map.map_private(file, heap.mapped_from(), 0, end)
+                .map_err(io("map it"))?;
             spill.advise(&mut map, end);
         }
-        None => heap
-            .read_at(map.slice_mut(0, end), 0)
-            .map_err(io("read it"))?,
+        None => {
+            let present = heap.present_end().map_err(io("ask its length"))?;
+            heap.read_at(map.slice_mut(0, present.unwrap_or(end).min(end)), 0)
+                .map_err(io("read it"))?;
+        }
     }
     let mut pending: BTreeMap<u64, u64> = BTreeMap::new();
     let mut replayed = Replayed::new(end);
@@ -961,7 +964,7 @@ pub(crate) fn open_heap_file(path: &Path, writer: bool) -> io::Result<File> {
 
 /// The same file for [`Locks`]. A lock lasts as long as anybody has its description: a child of [`Region::fork`] keeps
 /// those of the files, and of what it has mapped, but gives this one up.
-fn description_of_its_own(file: &File, writer: bool) -> io::Result<File> {
+pub(crate) fn description_of_its_own(file: &File, writer: bool) -> io::Result<File> {
     // Through /proc and not by name: the name may belong to another file by now.
     let opened = File::options()
         .read(true)

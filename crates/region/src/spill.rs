@@ -232,7 +232,7 @@ impl Spill {
         fresh: Range<u64>,
     ) -> io::Result<()> {
         if let Some(file) = heap.mappable() {
-            map.map_private(file, fresh.start, fresh.end)?;
+            map.map_private(file, heap.mapped_from(), fresh.start, fresh.end)?;
             self.advise(map, fresh.end);
         }
         self.forget_fresh(map, fresh.end)
@@ -266,7 +266,7 @@ impl Spill {
         let runs = self.granule_runs(committed_end);
         for run in &runs {
             match heap.mappable() {
-                Some(file) => map.map_private(file, run.start, run.end)?,
+                Some(file) => map.map_private(file, heap.mapped_from(), run.start, run.end)?,
                 None => {
                     map.map_anonymous(run.start, run.end)?;
                     heap.read_at(map.slice_mut(run.start, run.end), run.start)?;

@@ -38,6 +38,14 @@ pub trait Storage: Send {
     fn sync(&mut self) -> io::Result<()>;
     /// The file to map; none where the bytes must be read into memory instead.
     fn mappable(&self) -> Option<BorrowedFd<'_>>;
+    /// Which offset is the first byte of the file to map; a multiple of the page.
+    fn mapped_from(&self) -> u64 {
+        0
+    }
+    /// One past the last page that is there, where that is not for the region to say: memory behind it cannot be read.
+    fn present_end(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 /// A file of the operating system.

@@ -319,7 +319,7 @@ mod tests {
         file.write_all_at(&vec![7; (PAGES * PAGE_BYTES) as usize], 0)
             .unwrap();
         let mut map = Map::reserve_exact(1 << 30).unwrap();
-        map.map_private(file.as_fd(), 0, PAGES * PAGE_BYTES)
+        map.map_private(file.as_fd(), 0, 0, PAGES * PAGE_BYTES)
             .unwrap();
         let mut written = Written::new(way).unwrap();
         written.watch(&map, 0..PAGES * PAGE_BYTES).unwrap();

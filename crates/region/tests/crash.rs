@@ -210,6 +210,107 @@ fn every_crash_of_a_run_that_stores_by_address_leaves_a_committed_state() {
     }
 }
 
+/// A program's own file that changes atomically: data, superblocks, journal.
+struct AFile;
+
+const FILE_BYTES: u64 = 9 * PAGE_BYTES + 100;
+
+impl AFile {
+    fn open(machine: &Machine, boot: u64) -> region::Result<Region> {
+        let by_address = ByAddress {
+            tracking: Tracking::Pages,
+            place: Place::Anywhere,
+        };
+        let files = [machine.file(0), machine.file(1), machine.file(2)];
+        Region::open_file_on(files, by_address, [boot as u8; 16])
+    }
+
+    fn fingerprint(region: &Region) -> u64 {
+        region::layout::checksum(region.bytes(DATA_START, FILE_BYTES).unwrap(), 0)
+    }
+
+    fn scribble(region: &mut Region, rng: &mut Rng) {
+        for _ in 0..rng.below(6) {
+            let len = 1 + rng.below(100) as usize;
+            let value = rng.bytes(len);
+            let offset = DATA_START + rng.below(FILE_BYTES - 100);
+            store(region, offset, &value, Tracking::Pages, rng);
+        }
+    }
+}
+
+impl Subject for AFile {
+    fn blank(&self) -> Vec<Vec<u8>> {
+        let data = vec![b'.'; FILE_BYTES as usize];
+        let machine = Machine::new(vec![data, Vec::new(), Vec::new()], 0);
+        Region::format_file_on(&mut *machine.file(1), &mut *machine.file(2), UUID).unwrap();
+        machine.live()
+    }
+
+    fn blank_state(&self) -> u64 {
+        region::layout::checksum(&vec![b'.'; FILE_BYTES as usize], 0)
+    }
+
+    fn work(&self, machine: &Machine, seed: u64, history: &mut History) {
+        let mut rng = Rng::new(seed);
+        for _ in 0..1 + rng.below(3) {
+            let Ok(mut region) = AFile::open(machine, 1) else {
+                return;
+            };
+            for _ in 0..1 + rng.below(5) {
+                AFile::scribble(&mut region, &mut rng);
+                if rng.chance(6) {
+                    if region.abort().is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                history.attempt(AFile::fingerprint(&region));
+                match region.commit_file() {
+                    Ok(()) => history.reported(true),
+                    Err(_) => {
+                        if region.abort().is_err() || region.commit(Durability::Lazy).is_err() {
+                            break;
+                        }
+                    }
+                }
+            }
+            if rng.chance(2) {
+                let _ = region.close_file();
+            }
+        }
+    }
+
+    fn inspect(&self, machine: &Machine, boot: u64) -> Result<u64, String> {
+        let region = AFile::open(machine, boot).map_err(|e| e.to_string())?;
+        let state = AFile::fingerprint(&region);
+        // Who reads the file sees the same.
+        let file = region::layout::checksum(&machine.live()[0], 0);
+        if file != state {
+            return Err("the file is not what was recovered".into());
+        }
+        Ok(state)
+    }
+
+    fn go_on(&self, machine: &Machine, boot: u64, seed: u64) -> Result<u64, String> {
+        let mut region = AFile::open(machine, boot).map_err(|e| e.to_string())?;
+        AFile::scribble(&mut region, &mut Rng::new(seed));
+        region.commit_file().map_err(|e| e.to_string())?;
+        let state = AFile::fingerprint(&region);
+        region.close_file().map_err(|e| e.to_string())?;
+        Ok(state)
+    }
+}
+
+#[test]
+fn every_crash_leaves_a_programs_own_file_as_of_a_commit() {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    let tally = climb(&AFile, seed, Effort::from_env(20_000))
+        .unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    println!("{tally:?}");
+}
+
 /// Each is a run that once found a fault.
 #[test]
 fn runs_that_found_faults_find_none() {

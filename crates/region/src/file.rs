@@ -1,0 +1,379 @@
+//! A program's own file as a region, so that it changes atomically: the file keeps its format, byte for byte.
+//!
+//! What a region has besides data lies in two files beside it, while it is in use or after a crash: `FILE.perdure`, where a heap has its
+//! superblocks, and `FILE.perdure.journal`. The region's bytes from [`DATA_START`] on are the file's from 0 on. The region reaches to a
+//! fixed end far behind the file's, so the file may grow and shrink as its program likes, and nothing in it is ever fresh space.
+//!
+//! The invariant: as long as there is a frame in the journal, both files are beside the file that it is about, and say which that is.
+//! When nothing is left to replay they are removed.
+
+use crate::by_address::ByAddress;
+use crate::create::{blank_journal, write_first_superblock};
+use crate::error::{Error, ErrorKind};
+use crate::layout::{
+    self, COUNT_MAX, DATA_START, FRAMES_START, PAGE_BYTES, RESERVE_BYTES_MAX, SUPERBLOCK_BYTES,
+};
+use crate::lock::Locks;
+use crate::open::{
+    Access, Files, How, Verify, boot_id, clock_s, description_of_its_own, journal_path, open_on,
+    read_superblock,
+};
+use crate::storage::{FileStorage, Storage};
+use crate::{Durability, Region, Result};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// One past the last byte of a file's region; the longest file is shorter by [`DATA_START`].
+const END: u64 = RESERVE_BYTES_MAX;
+/// Another process that is just closing the file, or replaying it, is waited for.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Where the superblocks of a file's region lie: beside it, with `.perdure` appended; and its journal beside that.
+fn head_path(file: &Path) -> PathBuf {
+    let mut name = OsString::from(file);
+    name.push(".perdure");
+    PathBuf::from(name)
+}
+
+/// A file with the superblocks of its region somewhere else.
+struct Joined {
+    /// Superblocks: what a heap file has before [`DATA_START`].
+    head: Box<dyn Storage>,
+    head_unflushed: bool,
+    data: Box<dyn Storage>,
+}
+
+impl Storage for Joined {
+    fn len(&self) -> io::Result<u64> {
+        Ok(END)
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        if offset < DATA_START {
+            let of_head = buf.len().min((DATA_START - offset) as usize);
+            let (head, data) = buf.split_at_mut(of_head);
+            self.head.read_at(head, offset)?;
+            return match data {
+                [] => Ok(()),
+                data => self.read_at(data, DATA_START),
+            };
+        }
+        // Behind its end the file is as its last page in memory: zeros.
+        let at = offset - DATA_START;
+        let there = self.data.len()?.saturating_sub(at).min(buf.len() as u64);
+        let (there, beyond) = buf.split_at_mut(there as usize);
+        beyond.fill(0);
+        if there.is_empty() {
+            return Ok(());
+        }
+        self.data.read_at(there, at)
+    }
+
+    fn write_at(&mut self, buf: &[u8], offset: u64) -> io::Result<()> {
+        if offset < DATA_START {
+            self.head_unflushed = true;
+            return self.head.write_at(buf, offset);
+        }
+        // The program made the file as long as it wants it.
+        let at = offset - DATA_START;
+        let there = self.data.len()?.saturating_sub(at).min(buf.len() as u64);
+        match there {
+            0 => Ok(()),
+            there => self.data.write_at(&buf[..there as usize], at),
+        }
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        if len <= DATA_START {
+            self.head_unflushed = true;
+            self.head.set_len(len)?;
+        }
+        Ok(())
+    }
+
+    fn allocate(&mut self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&mut self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_back(&mut self, _range: Range<u64>, _before: Range<u64>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.data.sync()?;
+        if self.head_unflushed {
+            self.head.sync()?;
+            self.head_unflushed = false;
+        }
+        Ok(())
+    }
+
+    fn mappable(&self) -> Option<BorrowedFd<'_>> {
+        self.data.mappable()
+    }
+
+    fn mapped_from(&self) -> u64 {
+        DATA_START
+    }
+
+    fn present_end(&self) -> io::Result<Option<u64>> {
+        let pages = self.data.len()?.div_ceil(PAGE_BYTES);
+        Ok(Some((DATA_START + pages * PAGE_BYTES).min(END)))
+    }
+}
+
+impl Region {
+    /// Opens a program's own `file`, which is at `path`, so that it changes atomically, having first brought it to its last commit after a
+    /// crash. The file's byte at `o` is the region's at [`DATA_START`] + `o`. One process at a time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Locked`]; [`ErrorKind::JournalForeign`] if there are commits beside it that were made to another file of this
+    /// name; those of the operating system.
+    pub fn open_file(file: File, path: &Path, by_address: ByAddress) -> Result<Region> {
+        let text = path.display().to_string();
+        let io = |action: &'static str| {
+            let text = text.clone();
+            move |e: io::Error| Error::io(text, action, e)
+        };
+        let head_path = head_path(path);
+        let (head, locks) = locked_head(&head_path, &text)?;
+        let uuid = identity(&file).map_err(io("ask who it is"))?;
+        let journal = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(journal_path(&head_path))
+            .map_err(io("open its journal"))?;
+        let (mut head, mut journal) = (FileStorage(head), FileStorage(journal));
+        match state(&head, &journal, &uuid).map_err(io("read what lies beside it"))? {
+            State::InUse => {}
+            State::OfAnother => {
+                return Err(ErrorKind::JournalForeign {
+                    path: text,
+                    journal: journal_path(&head_path).display().to_string(),
+                }
+                .into());
+            }
+            State::Unused => {
+                let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+                let folder = File::open(folder.unwrap_or(Path::new(".")));
+                format(&mut head, &mut journal, uuid, clock_s())
+                    .and_then(|()| folder?.sync_all())
+                    .map_err(io("make its journal"))?;
+            }
+        }
+        let files = Files {
+            path: head_path,
+            heap: Box::new(Joined {
+                head: Box::new(head),
+                head_unflushed: false,
+                data: Box::new(FileStorage(file)),
+            }),
+            journal: Box::new(journal),
+            sums: None,
+            locks,
+            boot: boot_id(),
+            now_s: clock_s,
+            reserve_bytes: END,
+        };
+        let mut region = open_on(files, how(by_address))?;
+        // Who reads the file should see what was committed, not only who maps it.
+        region.checkpoint()?;
+        Ok(region)
+    }
+
+    /// As [`Region::open_file`], of storages of the caller's (data, superblocks, journal), made with [`Region::format_file_on`]: for tests with
+    /// simulated disks. It does not check whose journal it is.
+    ///
+    /// # Errors
+    /// Those of the storages.
+    pub fn open_file_on(
+        [data, head, journal]: [Box<dyn Storage>; 3],
+        by_address: ByAddress,
+        boot: [u8; 16],
+    ) -> Result<Region> {
+        let files = Files {
+            path: "(simulated)".into(),
+            heap: Box::new(Joined {
+                head,
+                head_unflushed: false,
+                data,
+            }),
+            journal,
+            sums: None,
+            locks: Locks::none(),
+            boot,
+            now_s: || 0,
+            reserve_bytes: END,
+        };
+        let mut region = open_on(files, how(by_address))?;
+        region.checkpoint()?;
+        Ok(region)
+    }
+
+    /// What [`Region::open_file`] puts beside a file that has nothing.
+    ///
+    /// # Errors
+    /// Those of the storages.
+    pub fn format_file_on(
+        head: &mut dyn Storage,
+        journal: &mut dyn Storage,
+        uuid: [u8; 16],
+    ) -> io::Result<()> {
+        format(head, journal, uuid, 0)
+    }
+
+    /// Gives up a region that [`Region::open_file`] gave: brings all that is committed to the file, durably, and removes what lies
+    /// beside it. Stores that were not committed are forgotten.
+    ///
+    /// # Errors
+    /// As [`Region::commit`]; then what lies beside the file stays, for whoever opens it next.
+    pub fn close_file(mut self) -> Result<()> {
+        self.abort()?;
+        if !self.checkpoint()? {
+            return Ok(()); // a child of a fork
+        }
+        let head = match &self.backing {
+            Some(backing) if backing.locks.file().is_some() => backing.path.clone(),
+            _ => return Ok(()),
+        };
+        // While the lock is held. The journal first: without it there is nothing to replay, whatever the superblocks say.
+        let removed = match std::fs::remove_file(journal_path(&head)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => std::fs::remove_file(&head),
+        };
+        match removed {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io(head.display().to_string(), "remove it", e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Region::commit`], durably, and at once in the file.
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn commit_file(&mut self) -> Result<()> {
+        self.commit(Durability::Lazy)?;
+        self.make_durable()?;
+        Ok(())
+    }
+}
+
+fn how(by_address: ByAddress) -> How {
+    How {
+        access: Access::Writer,
+        // What others did to the file before is no damage.
+        verify: Verify::No,
+        lost_journal: false,
+        memory_budget_bytes: None,
+        by_address: Some(by_address),
+    }
+}
+
+/// The file of superblocks, locked for this process, and still the one that has this name.
+fn locked_head(path: &Path, text: &str) -> Result<(File, Locks)> {
+    let io = |action: &'static str| move |e: io::Error| Error::io(text, action, e);
+    loop {
+        let head = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(io("make what it needs beside it"))?;
+        let own = description_of_its_own(&head, true).map_err(io("open it twice"))?;
+        let locks = Locks::on(own);
+        let held = locks.lock_writer(WAIT, &mut || ());
+        if !held.map_err(io("lock it"))? {
+            return Err(ErrorKind::Locked {
+                path: text.into(),
+                waited_ms: WAIT.as_millis() as u64,
+                writer_pid: 0,
+            }
+            .into());
+        }
+        // Who had the lock may have removed it meanwhile.
+        let named = std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        let ours = head.metadata().map_err(io("ask who it is"))?;
+        if named == Some((ours.dev(), ours.ino())) {
+            return Ok((head, locks));
+        }
+    }
+}
+
+/// Which file it is: a copy, or another file of the same name, is another one.
+fn identity(file: &File) -> io::Result<[u8; 16]> {
+    let meta = file.metadata()?;
+    let mut facts = Vec::new();
+    facts.extend(meta.dev().to_le_bytes());
+    facts.extend(meta.ino().to_le_bytes());
+    let born = meta.created().ok();
+    let born = born.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    facts.extend(born.map_or(0, |d| d.as_nanos() as u64).to_le_bytes());
+    let mut uuid = [0; 16];
+    for (half, seed) in uuid
+        .chunks_exact_mut(8)
+        .zip([layout::SEED_SALT, layout::SEED_PAGE])
+    {
+        half.copy_from_slice(&layout::checksum(&facts, seed).to_le_bytes());
+    }
+    Ok(uuid)
+}
+
+/// What lies beside a file.
+enum State {
+    /// A region's superblocks and journal: of this file.
+    InUse,
+    /// Of another, and there are commits in it.
+    OfAnother,
+    /// Nothing, or nothing that anybody needs.
+    Unused,
+}
+
+fn state(head: &dyn Storage, journal: &dyn Storage, uuid: &[u8; 16]) -> io::Result<State> {
+    if head.len()? < SUPERBLOCK_BYTES as u64 || journal.len()? < FRAMES_START {
+        return Ok(State::Unused); // not finished, or half removed
+    }
+    let Ok(superblock) = read_superblock(head, "") else {
+        return Ok(State::Unused); // never flushed, so never used
+    };
+    if superblock.uuid == *uuid {
+        return Ok(State::InUse);
+    }
+    let tail = crate::journal::Tail::of(&superblock);
+    let first = crate::journal::next(journal, journal.len()?, tail, superblock.generation)?;
+    Ok(match first {
+        Some(_) if superblock.generation < COUNT_MAX => State::OfAnother,
+        _ => State::Unused,
+    })
+}
+
+fn format(
+    head: &mut dyn Storage,
+    journal: &mut dyn Storage,
+    uuid: [u8; 16],
+    created_s: u64,
+) -> io::Result<()> {
+    // Whatever was there must not come back: first that there is nothing, then a beginning.
+    head.set_len(0)?;
+    head.sync()?;
+    journal.set_len(0)?;
+    journal.write_at(&blank_journal(&uuid, None), 0)?;
+    journal.sync()?;
+    write_first_superblock(head, uuid, END, 0, created_s)
+}
