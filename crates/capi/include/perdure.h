@@ -155,6 +155,30 @@ void *perdure_at(perdure *heap, uint64_t offset);
 /* Tells that [address, address + size) is about to be stored to: by hand what perdure-cc does before each store. Any address; async-signal-safe. */
 void perdure_mark(const void *address, size_t size);
 
+/* ---- files: failure-atomic msync ----
+ *
+ * A program's own file, whatever its format, mapped so that it changes atomically: after a crash at any moment it is as of the last
+ * perdure_file_sync that returned, or of one that was under way. Between two of them the file itself does not change. While it is mapped, or after a crash,
+ * FILE.perdure and FILE.perdure.journal lie beside it: whoever copies or moves the file then must do so with them; the next perdure_file_open
+ * brings the file to its last sync and removes them when it is closed. One process at a time; other mappings of the file, and read(2), see what was synced last.
+ * (libperdure-preload.so does this to mmap, msync, fsync, munmap and exit of programs that know nothing of it.) */
+
+typedef struct perdure_file perdure_file;
+
+/* Opens the file of a descriptor that is open for reading and writing (duplicated; the caller may close it), which is at path. EREADONLY, ELOCKED if another process has it,
+ * EJOURNAL if syncs lie beside it that were made to another file of this name. */
+int perdure_file_open(int fd, const char *path, perdure_file **file);
+/* The memory of its first byte: the whole file from there on, also as it grows. Memory behind the file's last page cannot be used (SIGBUS), as with mmap. */
+void *perdure_file_memory(perdure_file *file);
+/* How far the file may grow while it is open: at least 64 GiB, eight times its size when it was opened. */
+uint64_t perdure_file_reach(perdure_file *file);
+/* Makes all stores since the last sync permanent at once; returns when they are on the medium. */
+int perdure_file_sync(perdure_file *file);
+/* Back to the last sync. */
+int perdure_file_abort(perdure_file *file);
+/* Closes it; stores since the last sync are forgotten. The handle is gone, whatever is returned. */
+int perdure_file_close(perdure_file *file);
+
 /* ---- what happened ---- */
 
 typedef struct perdure_stats {

@@ -36,7 +36,7 @@ const DEFAULT: PerdureOptions = PerdureOptions {
 };
 
 /// How stores become known, if the program leaves it open.
-fn default_tracking() -> Outcome<Tracking> {
+pub(crate) fn default_tracking() -> Outcome<Tracking> {
     match std::env::var_os("PERDURE_TRACK") {
         Some(word) if word == "pages" => Ok(Tracking::Pages),
         Some(word) if word == "lines" => Ok(Tracking::Lines),

@@ -3,9 +3,11 @@
 //! The invariant: a heap is listed exactly while its handle is valid. Who holds the list's lock may use any of them.
 
 use crate::errors::{Failure, Outcome};
+use crate::files::PerdureFile;
 use crate::gate::{Gate, Shared};
 use crate::marks;
 use heap::{CommitStats, Durability, Heap, Pin};
+use region::Region;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
@@ -24,18 +26,45 @@ pub struct Perdure {
 /// All that are open.
 static OPEN: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
 
-struct Listed(*const Perdure);
+/// Something open, while its handle is valid.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listed {
+    Heap(*const Perdure),
+    File(*const PerdureFile),
+}
 
 // SAFETY: what it points to is shared between threads anyway, and lives while it is listed.
 unsafe impl Send for Listed {}
 
-impl Perdure {
-    pub(crate) fn open(heap: Heap) -> Box<Perdure> {
+impl Listed {
+    pub(crate) fn list(self) {
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| {
             // SAFETY: the three functions live for ever and take no arguments.
             unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
         });
+        list().push(self);
+    }
+
+    pub(crate) fn unlist(self) {
+        list().retain(|listed| *listed != self);
+    }
+
+    /// # Safety
+    /// While the list is locked, and it is in it.
+    unsafe fn unseen(&self) -> &AtomicBool {
+        // SAFETY: as the caller owes.
+        unsafe {
+            match *self {
+                Listed::Heap(heap) => &(*heap).unseen,
+                Listed::File(file) => &(*file).unseen,
+            }
+        }
+    }
+}
+
+impl Perdure {
+    pub(crate) fn open(heap: Heap) -> Box<Perdure> {
         let handle = Box::new(Perdure {
             start: heap.address(),
             reserved: usize::try_from(heap.reserved_bytes()).unwrap_or(usize::MAX),
@@ -44,13 +73,12 @@ impl Perdure {
             totals: Mutex::new(CommitStats::default()),
             unseen: AtomicBool::new(false),
         });
-        list().push(Listed(&raw const *handle));
+        Listed::Heap(&raw const *handle).list();
         handle
     }
 
     pub(crate) fn close(self: Box<Perdure>) -> Outcome<()> {
-        let this = &raw const *self;
-        list().retain(|listed| !std::ptr::eq(listed.0, this));
+        Listed::Heap(&raw const *self).unlist();
         let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
         heap.close(Durability::Durable)?;
         Ok(())
@@ -92,7 +120,7 @@ impl Perdure {
     /// Takes a cut of everything stored; returns the number of the last commit that has it. It is on its way to the medium.
     pub(crate) fn commit(&self) -> Outcome<u64> {
         let cut = self.gate.alone(true, || -> Outcome<u64> {
-            take_unseen();
+            marks::spread_unseen();
             let mut heap = self.heap();
             if self.unseen.swap(false, Ordering::Relaxed) {
                 heap.note_unseen_stores();
@@ -129,7 +157,7 @@ impl Perdure {
 
     pub(crate) fn abort(&self) -> Outcome<()> {
         self.gate.alone(false, || -> Outcome<()> {
-            take_unseen();
+            marks::spread_unseen();
             self.unseen.store(false, Ordering::Relaxed);
             self.heap().abort()?;
             Ok(())
@@ -142,27 +170,25 @@ fn list() -> MutexGuard<'static, Vec<Listed>> {
     OPEN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// What instrumented code could not see concerns every heap, and each asks the kernel at its own next commit.
-fn take_unseen() {
-    if marks::take_unseen() {
-        for listed in list().iter() {
-            // SAFETY: listed, so valid while the list is locked.
-            unsafe { &*listed.0 }.unseen.store(true, Ordering::Relaxed);
-        }
+/// Something was stored that nobody saw: whatever is open asks the kernel at its own next commit.
+pub(crate) fn unseen_everywhere() {
+    for listed in list().iter() {
+        // SAFETY: listed, and the list is locked.
+        unsafe { listed.unseen() }.store(true, Ordering::Relaxed);
     }
 }
 
 /// The open heap that an address lies in.
 pub(crate) fn of_address(address: usize) -> Option<*const Perdure> {
-    let open = list();
-    let found = open.iter().find(|listed| {
-        // SAFETY: listed, so valid while the list is locked.
-        let heap = unsafe { &*listed.0 };
-        address
-            .checked_sub(heap.start)
-            .is_some_and(|at| at < heap.reserved)
-    });
-    found.map(|listed| listed.0)
+    list().iter().find_map(|listed| match *listed {
+        Listed::Heap(heap) => {
+            // SAFETY: listed, so valid while the list is locked.
+            let (start, reserved) = unsafe { ((*heap).start, (*heap).reserved) };
+            let at = address.checked_sub(start)?;
+            (at < reserved).then_some(heap)
+        }
+        Listed::File(_) => None,
+    })
 }
 
 // ---------------------------------------------------------------------------------------------------- fork
@@ -170,7 +196,12 @@ pub(crate) fn of_address(address: usize) -> Option<*const Perdure> {
 /// What is locked across a fork, so that the child finds nothing half done.
 struct Forking {
     open: MutexGuard<'static, Vec<Listed>>,
-    heaps: Vec<(MutexGuard<'static, Heap>, Option<Pin>)>,
+    held: Vec<Held>,
+}
+
+enum Held {
+    Heap(MutexGuard<'static, Heap>, Option<Pin>),
+    File(MutexGuard<'static, Region>, Option<Pin>),
 }
 
 // SAFETY: only ever touched by the thread that forks: between before_fork and the two others nothing else runs.
@@ -184,15 +215,22 @@ fn forking() -> MutexGuard<'static, Option<Forking>> {
 
 extern "C" fn before_fork() {
     let open = list();
-    let heaps = open.iter().map(|listed| {
-        // SAFETY: listed, and the list stays locked until after the fork.
-        let handle: &'static Perdure = unsafe { &*listed.0 };
-        let heap = handle.heap();
-        let pin = heap.prepare_fork().ok();
-        (heap, pin)
+    let held = open.iter().map(|listed| match *listed {
+        Listed::Heap(heap) => {
+            // SAFETY: listed, and the list stays locked until after the fork.
+            let heap = unsafe { &*heap }.heap();
+            let pin = heap.prepare_fork().ok();
+            Held::Heap(heap, pin)
+        }
+        Listed::File(file) => {
+            // SAFETY: as above.
+            let region = unsafe { &*file }.region();
+            let pin = region.prepare_fork().ok();
+            Held::File(region, pin)
+        }
     });
-    let heaps = heaps.collect();
-    *forking() = Some(Forking { open, heaps });
+    let held = held.collect();
+    *forking() = Some(Forking { open, held });
 }
 
 extern "C" fn in_parent() {
@@ -200,17 +238,19 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
-    let Some(Forking { open, heaps }) = forking().take() else {
+    let Some(Forking { open, held }) = forking().take() else {
         return;
     };
-    for (mut heap, pin) in heaps {
-        match pin {
-            Some(pin) => heap.become_child(pin),
-            None => heap.become_child(Pin::none()),
+    for held in held {
+        match held {
+            Held::Heap(mut heap, pin) => heap.become_child(pin.unwrap_or_else(Pin::none)),
+            Held::File(mut region, pin) => region.become_child(pin.unwrap_or_else(Pin::none)),
         }
     }
     for listed in open.iter() {
-        // SAFETY: listed, and the list is locked.
-        unsafe { &*listed.0 }.gate.become_child();
+        if let Listed::Heap(heap) = *listed {
+            // SAFETY: listed, and the list is locked.
+            unsafe { &*heap }.gate.become_child();
+        }
     }
 }

@@ -7,6 +7,7 @@
 mod blocks;
 mod calls;
 mod errors;
+mod files;
 mod gate;
 mod handle;
 mod marks;
@@ -15,5 +16,6 @@ mod pma;
 pub use blocks::*;
 pub use calls::*;
 pub use errors::{perdure_message, perdure_strerror};
+pub use files::*;
 pub use marks::perdure_mark;
 pub use pma::*;

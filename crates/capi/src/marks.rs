@@ -10,10 +10,13 @@ static __perdure_unseen: AtomicU8 = AtomicU8::new(0);
 #[unsafe(no_mangle)]
 static __perdure_unseen_calls: AtomicU32 = AtomicU32::new(0);
 
-/// Whether something may have been stored since this was asked last that instrumented code could not see.
-pub(crate) fn take_unseen() -> bool {
+/// Passes on that something may have been stored since this was called last that instrumented code could not see: to all that is
+/// open, because nobody knows where.
+pub(crate) fn spread_unseen() {
     let unseen = __perdure_unseen.swap(0, Ordering::AcqRel) != 0;
-    unseen || __perdure_unseen_calls.load(Ordering::Acquire) != 0
+    if unseen || __perdure_unseen_calls.load(Ordering::Acquire) != 0 {
+        crate::handle::unseen_everywhere();
+    }
 }
 
 /// What the program says of itself.

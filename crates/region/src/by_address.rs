@@ -36,7 +36,9 @@ pub enum Place {
     /// At the heap's home, the same address in every process: data may hold raw pointers into the heap.
     #[default]
     Home,
-    /// At this address, a multiple of 64 KiB.
+    /// At some home, not always the same: where instrumented code looks for marks.
+    Arena,
+    /// At this address, a multiple of the page.
     At(u64),
     /// Wherever there is room.
     Anywhere,

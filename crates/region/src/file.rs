@@ -29,10 +29,11 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// One past the last byte of a file's region; the longest file is shorter by [`DATA_START`].
-const END: u64 = RESERVE_BYTES_MAX;
+/// A region reaches this far at least, and eight times as far as its file when it was opened, so that it may grow; and never
+/// further than the last.
+const REACH: Range<u64> = 64 << 30..RESERVE_BYTES_MAX;
 /// Another process that is just closing the file, or replaying it, is waited for.
-const WAIT: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(5);
 
 /// Where the superblocks of a file's region lie: beside it, with `.perdure` appended; and its journal beside that.
 fn head_path(file: &Path) -> PathBuf {
@@ -47,11 +48,13 @@ struct Joined {
     head: Box<dyn Storage>,
     head_unflushed: bool,
     data: Box<dyn Storage>,
+    /// The region's end.
+    reach: u64,
 }
 
 impl Storage for Joined {
     fn len(&self) -> io::Result<u64> {
-        Ok(END)
+        Ok(self.reach)
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
@@ -128,7 +131,7 @@ impl Storage for Joined {
 
     fn present_end(&self) -> io::Result<Option<u64>> {
         let pages = self.data.len()?.div_ceil(PAGE_BYTES);
-        Ok(Some((DATA_START + pages * PAGE_BYTES).min(END)))
+        Ok(Some((DATA_START + pages * PAGE_BYTES).min(self.reach)))
     }
 }
 
@@ -157,8 +160,9 @@ impl Region {
             .open(journal_path(&head_path))
             .map_err(io("open its journal"))?;
         let (mut head, mut journal) = (FileStorage(head), FileStorage(journal));
-        match state(&head, &journal, &uuid).map_err(io("read what lies beside it"))? {
-            State::InUse => {}
+        let found = state(&head, &journal, &uuid).map_err(io("read what lies beside it"))?;
+        let reach = match found {
+            State::InUse(reach) => reach,
             State::OfAnother => {
                 return Err(ErrorKind::JournalForeign {
                     path: text,
@@ -169,24 +173,28 @@ impl Region {
             State::Unused => {
                 let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
                 let folder = File::open(folder.unwrap_or(Path::new(".")));
-                format(&mut head, &mut journal, uuid, clock_s())
+                let bytes = file.metadata().map_err(io("ask its length"))?.len();
+                let reach = reach_of(bytes);
+                format(&mut head, &mut journal, uuid, reach, clock_s())
                     .and_then(|()| folder?.sync_all())
                     .map_err(io("make its journal"))?;
+                reach
             }
-        }
+        };
         let files = Files {
             path: head_path,
             heap: Box::new(Joined {
                 head: Box::new(head),
                 head_unflushed: false,
                 data: Box::new(FileStorage(file)),
+                reach,
             }),
             journal: Box::new(journal),
             sums: None,
             locks,
             boot: boot_id(),
             now_s: clock_s,
-            reserve_bytes: END,
+            reserve_bytes: reach,
         };
         let mut region = open_on(files, how(by_address))?;
         // Who reads the file should see what was committed, not only who maps it.
@@ -204,19 +212,21 @@ impl Region {
         by_address: ByAddress,
         boot: [u8; 16],
     ) -> Result<Region> {
+        let superblock = read_superblock(&*head, "(simulated)")?;
         let files = Files {
             path: "(simulated)".into(),
             heap: Box::new(Joined {
                 head,
                 head_unflushed: false,
                 data,
+                reach: superblock.end,
             }),
             journal,
             sums: None,
             locks: Locks::none(),
             boot,
             now_s: || 0,
-            reserve_bytes: END,
+            reserve_bytes: superblock.end,
         };
         let mut region = open_on(files, how(by_address))?;
         region.checkpoint()?;
@@ -232,7 +242,7 @@ impl Region {
         journal: &mut dyn Storage,
         uuid: [u8; 16],
     ) -> io::Result<()> {
-        format(head, journal, uuid, 0)
+        format(head, journal, uuid, REACH.start, 0)
     }
 
     /// Gives up a region that [`Region::open_file`] gave: brings all that is committed to the file, durably, and removes what lies
@@ -271,6 +281,11 @@ impl Region {
         self.make_durable()?;
         Ok(())
     }
+}
+
+fn reach_of(file_bytes: u64) -> u64 {
+    let wanted = file_bytes.saturating_mul(8).min(REACH.end);
+    wanted.next_power_of_two().clamp(REACH.start, REACH.end)
 }
 
 fn how(by_address: ByAddress) -> How {
@@ -337,8 +352,8 @@ fn identity(file: &File) -> io::Result<[u8; 16]> {
 
 /// What lies beside a file.
 enum State {
-    /// A region's superblocks and journal: of this file.
-    InUse,
+    /// A region's superblocks and journal: of this file, reaching so far.
+    InUse(u64),
     /// Of another, and there are commits in it.
     OfAnother,
     /// Nothing, or nothing that anybody needs.
@@ -353,7 +368,7 @@ fn state(head: &dyn Storage, journal: &dyn Storage, uuid: &[u8; 16]) -> io::Resu
         return Ok(State::Unused); // never flushed, so never used
     };
     if superblock.uuid == *uuid {
-        return Ok(State::InUse);
+        return Ok(State::InUse(superblock.end));
     }
     let tail = crate::journal::Tail::of(&superblock);
     let first = crate::journal::next(journal, journal.len()?, tail, superblock.generation)?;
@@ -367,6 +382,7 @@ fn format(
     head: &mut dyn Storage,
     journal: &mut dyn Storage,
     uuid: [u8; 16],
+    reach: u64,
     created_s: u64,
 ) -> io::Result<()> {
     // Whatever was there must not come back: first that there is nothing, then a beginning.
@@ -375,5 +391,5 @@ fn format(
     journal.set_len(0)?;
     journal.write_at(&blank_journal(&uuid, None), 0)?;
     journal.sync()?;
-    write_first_superblock(head, uuid, END, 0, created_s)
+    write_first_superblock(head, uuid, reach, 0, created_s)
 }

@@ -646,6 +646,17 @@ fn reserve_by_address(
         Place::Anywhere => None,
         Place::At(address) => Some(address),
         Place::Home => Some(superblock.home_address()),
+        Place::Arena => {
+            // From its home on, round the arena, to where nothing is.
+            let homes = (arena::HOME_LAST - arena::HOME_FIRST) / arena::HOME_STEP + 1;
+            let own = (superblock.home_address() - arena::HOME_FIRST) / arena::HOME_STEP;
+            let mut tries = (own..own + homes).map(|home| {
+                let home = arena::HOME_FIRST + home % homes * arena::HOME_STEP;
+                reserve_by_address(Place::At(home), superblock, wanted, committed_end)
+            });
+            let first = tries.next().expect("there are homes");
+            return first.or_else(|error| tries.find_map(Result::ok).ok_or(error));
+        }
     };
     // With a limit no more is needed. Else: what lies behind another heap's home is that heap's, so perhaps less.
     let limit = match superblock.limit {

@@ -1,92 +1,11 @@
-//! C and C++ programs against the library as they would be built by anybody: with the system's compiler, the headers and the shared or the static
-//! library.
+//! Programs with heaps: what they keep, alone and with threads, killed and forked.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::rng::Rng;
 
-/// Where cargo put the libraries: beside the test programs.
-fn libraries() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let folder = own.parent().unwrap();
-    assert!(
-        folder.join("libperdure.so").exists() && folder.join("libperdure.a").exists(),
-        "no libperdure in {}",
-        folder.display()
-    );
-    folder.into()
-}
-
-fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/c")
-        .join(name)
-}
-
-fn run(command: &mut Command) -> Output {
-    command
-        .output()
-        .unwrap_or_else(|e| panic!("{command:?}: {e}"))
-}
-
-fn good(command: &mut Command) -> String {
-    let output = run(command);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{errors}",
-        output.status
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// How a program is built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
-    C11,
-    Cxx17,
-    Static,
-}
-
-fn scratch() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
-}
-
-fn build(name: &str, how: How) -> PathBuf {
-    let libraries = libraries();
-    let program = scratch().join(format!("{name}-{how:?}"));
-    let mut command = match how {
-        How::Cxx17 => Command::new("c++"),
-        _ => Command::new("cc"),
-    };
-    match how {
-        // Designated initialisers and casts from void * are where the two differ.
-        How::Cxx17 => command.args(["-std=c++17", "-x", "c++", "-Wno-missing-field-initializers"]),
-        _ => command.args(["-std=gnu11", "-x", "c"]),
-    };
-    command.args(["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"]);
-    command
-        .arg("-I")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
-    command
-        .arg(source(name))
-        .args(["-x", "none"])
-        .arg("-o")
-        .arg(&program);
-    if how == How::Static {
-        command
-            .arg(libraries.join("libperdure.a"))
-            .args(["-ldl", "-lm"]);
-    } else {
-        command.arg("-L").arg(&libraries).arg("-lperdure");
-        command.arg(format!("-Wl,-rpath,{}", libraries.display()));
-    }
-    good(&mut command);
-    program
-}
+use crate::build::{Built, build, good, run};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -94,7 +13,7 @@ fn folder() -> tempfile::TempDir {
 
 #[test]
 fn a_program_counts_its_runs() {
-    for how in [How::C11, How::Cxx17, How::Static] {
+    for how in [Built::C11, Built::Cxx17, Built::Static] {
         let program = build("counter.c", how);
         for tracking in ["pages", "verify", ""] {
             let folder = folder();
@@ -144,7 +63,7 @@ fn both_headers_are_clean_in_both_languages() {
 
 #[test]
 fn threads_and_commits_make_cuts() {
-    let program = build("threads.c", How::C11);
+    let program = build("threads.c", Built::C11);
     for tracking in ["pages", "verify"] {
         let folder = folder();
         let heap = folder.path().join("t.heap");
@@ -164,7 +83,7 @@ fn threads_and_commits_make_cuts() {
 /// Killed at random moments: what the next run finds is a cut, and what was allocated and not committed is free again.
 #[test]
 fn a_killed_program_leaves_a_cut() {
-    let program = build("threads.c", How::C11);
+    let program = build("threads.c", Built::C11);
     let folder = folder();
     let heap = folder.path().join("t.heap");
     let mut rng = Rng::new(Rng::seed_from_env());
@@ -192,7 +111,7 @@ fn a_killed_program_leaves_a_cut() {
 
 #[test]
 fn a_child_keeps_the_state_of_the_fork() {
-    let program = build("forks.c", How::C11);
+    let program = build("forks.c", Built::C11);
     for tracking in ["pages", "verify"] {
         let folder = folder();
         good(
@@ -205,7 +124,7 @@ fn a_child_keeps_the_state_of_the_fork() {
 
 #[test]
 fn a_program_for_pma_keeps_its_list() {
-    let program = build("pma.c", How::C11);
+    let program = build("pma.c", Built::C11);
     let folder = folder();
     let heap = folder.path().join("p.heap");
     let list = |word: &str| good(Command::new(&program).arg(&heap).arg(word));

@@ -1,0 +1,405 @@
+/* libperdure-preload.so: failure-atomic msync for programs that know nothing of it.
+ *
+ *     PERDURE_FILES='*.db:/var/lib/thing/...' LD_PRELOAD=libperdure-preload.so program
+ *
+ * A file that matches a pattern, when it is mapped MAP_SHARED and writable, is mapped by libperdure instead: msync(MS_SYNC), and
+ * fsync of its descriptor, make what was stored since the last one permanent at once; munmap of its last mapping and the ordinary
+ * end of the program do too. Patterns are separated by colons; one without a slash is about the last part of the name, one with a slash about
+ * the whole path (fnmatch(3); * matches slashes too).
+ *
+ * The invariant: windows[] has exactly the mappings that the program has of such files, and a file is open while it has one. What cannot be done
+ * is an error of the call, with errno, and a sentence on standard error if PERDURE_VERBOSE is set; never a silent ordinary mapping of a
+ * file that was to be atomic, but where the program asks for a fixed address.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <perdure.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A file that is mapped. */
+struct mapped {
+    struct mapped *next;
+    dev_t device;
+    ino_t inode;
+    perdure_file *file;
+    char *memory; /* of its first byte */
+    uint64_t reach;
+    size_t windows;
+};
+
+/* A mapping that the program has of one. */
+struct window {
+    struct mapped *of;
+    char *start;
+    size_t length;
+};
+
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static struct mapped *files;
+static struct window *windows;
+static size_t window_count, window_room;
+/* How many files are mapped: looked at without the lock, so that other programs' calls cost next to nothing. */
+static size_t file_count;
+/* libperdure itself maps files under our hands. */
+static __thread int inside;
+
+static int (*real_munmap)(void *, size_t);
+static int (*real_msync)(void *, size_t, int);
+static int (*real_fsync)(int);
+static int (*real_fdatasync)(int);
+
+static void *next_function(const char *name) {
+    void *found = dlsym(RTLD_NEXT, name);
+    if (!found)
+        abort();
+    return found;
+}
+
+__attribute__((constructor)) static void begin(void) {
+    real_munmap = (int (*)(void *, size_t))next_function("munmap");
+    real_msync = (int (*)(void *, size_t, int))next_function("msync");
+    real_fsync = (int (*)(int))next_function("fsync");
+    real_fdatasync = (int (*)(int))next_function("fdatasync");
+}
+
+static void *real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
+    return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
+}
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+    if (!getenv("PERDURE_VERBOSE"))
+        return;
+    int kept = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    char text[1024];
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    dprintf(STDERR_FILENO, "perdure: %.*s\n", length, text);
+    errno = kept;
+}
+
+static void enter(void) {
+    pthread_mutex_lock(&lock);
+    inside++;
+}
+
+static void leave(void) {
+    int kept = errno;
+    inside--;
+    pthread_mutex_unlock(&lock);
+    errno = kept;
+}
+
+/* The errno of a code of libperdure's. */
+static int errno_of(int code) {
+    switch (code) {
+    case PERDURE_OK:
+        return 0;
+    case PERDURE_EINVAL:
+        return EINVAL;
+    case PERDURE_EFULL:
+        return ENOSPC;
+    case PERDURE_EREADONLY:
+        return EROFS;
+    case PERDURE_ELOCKED:
+        return EAGAIN;
+    case PERDURE_EADDRESS:
+    case PERDURE_ETOOMANY:
+        return ENOMEM;
+    default:
+        return EIO;
+    }
+}
+
+static int failed(int code, const char *what) {
+    if (!code)
+        return 0;
+    say("%s: %s", what, perdure_message());
+    errno = errno_of(code);
+    return -1;
+}
+
+static bool matches(const char *path) {
+    const char *patterns = getenv("PERDURE_FILES");
+    if (!patterns || !*patterns)
+        return false;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    char pattern[PATH_MAX];
+    for (;;) {
+        size_t length = strcspn(patterns, ":");
+        if (length > 0 && length < sizeof pattern) {
+            memcpy(pattern, patterns, length);
+            pattern[length] = 0;
+            if (fnmatch(pattern, strchr(pattern, '/') ? path : name, 0) == 0)
+                return true;
+        }
+        if (!patterns[length])
+            return false;
+        patterns += length + 1;
+    }
+}
+
+/* The path of a descriptor's file; false if it has none any more. */
+static bool path_of(int fd, char *path) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, PATH_MAX - 1);
+    if (length <= 0 || path[0] != '/')
+        return false;
+    path[length] = 0;
+    struct stat named, open;
+    return stat(path, &named) == 0 && fstat(fd, &open) == 0 && named.st_ino == open.st_ino && named.st_dev == open.st_dev;
+}
+
+static struct mapped *find_file(int fd) {
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return NULL;
+    struct mapped *m = files;
+    while (m && (m->inode != status.st_ino || m->device != status.st_dev))
+        m = m->next;
+    return m;
+}
+
+/* The file that a descriptor's mappings go to: one that is mapped, or a new one. NULL: an ordinary mapping. */
+static struct mapped *file_for(int fd, bool writable, int *error) {
+    struct mapped *m = find_file(fd);
+    if (m || !writable)
+        return m;
+    struct stat status;
+    char path[PATH_MAX];
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || !path_of(fd, path) || !matches(path))
+        return NULL;
+    m = calloc(1, sizeof *m);
+    if (!m) {
+        *error = ENOMEM;
+        return NULL;
+    }
+    int code = perdure_file_open(fd, path, &m->file);
+    if (code) {
+        say("%s: cannot be mapped: %s", path, perdure_message());
+        *error = errno_of(code);
+        free(m);
+        return NULL;
+    }
+    m->device = status.st_dev;
+    m->inode = status.st_ino;
+    m->memory = perdure_file_memory(m->file);
+    m->reach = perdure_file_reach(m->file);
+    m->next = files;
+    files = m;
+    __atomic_add_fetch(&file_count, 1, __ATOMIC_RELAXED);
+    say("%s: msync is failure-atomic", path);
+    return m;
+}
+
+/* Its last mapping is gone. What was stored is the file's, as it would be without us. */
+static int forget_file(struct mapped *m) {
+    struct mapped **link = &files;
+    while (*link != m)
+        link = &(*link)->next;
+    *link = m->next;
+    __atomic_sub_fetch(&file_count, 1, __ATOMIC_RELAXED);
+    int synced = perdure_file_sync(m->file);
+    int result = synced == PERDURE_EREADONLY ? 0 : failed(synced, "the last sync");
+    int closed = perdure_file_close(m->file);
+    if (!result && closed != PERDURE_EREADONLY)
+        result = failed(closed, "closing");
+    free(m);
+    return result;
+}
+
+static bool add_window(struct mapped *m, char *start, size_t length) {
+    if (window_count == window_room) {
+        size_t room = window_room ? 2 * window_room : 16;
+        struct window *grown = realloc(windows, room * sizeof *windows);
+        if (!grown)
+            return false;
+        windows = grown;
+        window_room = room;
+    }
+    windows[window_count++] = (struct window){m, start, length};
+    m->windows++;
+    return true;
+}
+
+void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
+    int type = flags & MAP_TYPE;
+    bool shared = type == MAP_SHARED || type == MAP_SHARED_VALIDATE;
+    if (inside || !shared || (flags & MAP_ANONYMOUS) || fd < 0 || length == 0 || offset < 0)
+        return real_mmap(address, length, protection, flags, fd, offset);
+    bool writable = protection & PROT_WRITE;
+    if (!writable && !__atomic_load_n(&file_count, __ATOMIC_RELAXED))
+        return real_mmap(address, length, protection, flags, fd, offset);
+    if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
+        char path[PATH_MAX];
+        if (writable && path_of(fd, path) && matches(path))
+            say("%s: mapped at a fixed address: msync of it is not failure-atomic", path);
+        return real_mmap(address, length, protection, flags, fd, offset);
+    }
+    enter();
+    int error = 0;
+    void *result = MAP_FAILED;
+    struct mapped *m = file_for(fd, writable, &error);
+    if (!m && !error)
+        result = real_mmap(address, length, protection, flags, fd, offset);
+    else if (m && (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR && writable)
+        error = EACCES;
+    else if (m && offset % sysconf(_SC_PAGESIZE))
+        error = EINVAL;
+    else if (m && ((uint64_t)offset > m->reach || length > m->reach - offset)) {
+        say("a mapping of %zu bytes from %lld on: a file can grow up to %llu bytes while it is mapped", length, (long long)offset,
+            (unsigned long long)m->reach);
+        error = ENOMEM;
+    } else if (m && !add_window(m, m->memory + offset, length))
+        error = ENOMEM;
+    else if (m)
+        result = m->memory + offset;
+    if (m && error && m->windows == 0)
+        forget_file(m);
+    if (error)
+        errno = error;
+    leave();
+    return result;
+}
+
+void *mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+    __attribute__((alias("mmap")));
+
+static size_t in_pages(size_t length) {
+    size_t page = sysconf(_SC_PAGESIZE);
+    return (length + page - 1) / page * page;
+}
+
+/* The first window that has any of [start, end), from index on. */
+static struct window *window_in(char *start, char *end, size_t index) {
+    for (size_t i = index; i < window_count; i++)
+        if (windows[i].start < end && windows[i].start + in_pages(windows[i].length) > start)
+            return &windows[i];
+    return NULL;
+}
+
+int munmap(void *address, size_t length) {
+    if (inside || !__atomic_load_n(&file_count, __ATOMIC_RELAXED) || length == 0)
+        return real_munmap(address, length);
+    enter();
+    char *start = address, *end = start + in_pages(length);
+    struct window *w = window_in(start, end, 0);
+    int result = 0;
+    if (!w)
+        result = real_munmap(address, length);
+    while (w) {
+        struct mapped *m = w->of;
+        char *w_start = w->start, *w_end = w_start + in_pages(w->length);
+        size_t index = w - windows;
+        /* What is before and behind stays. */
+        *w = windows[--window_count];
+        m->windows--;
+        bool kept = true;
+        if (w_start < start)
+            kept &= add_window(m, w_start, start - w_start);
+        if (w_end > end)
+            kept &= add_window(m, end, w_end - end);
+        if (!kept) {
+            errno = ENOMEM;
+            result = -1;
+        }
+        if (m->windows == 0 && forget_file(m) != 0)
+            result = -1;
+        w = window_in(start, end, index < window_count ? index : 0);
+        if (w && w->start >= end)
+            break;
+    }
+    leave();
+    return result;
+}
+
+int msync(void *address, size_t length, int flags) {
+    if (inside || !__atomic_load_n(&file_count, __ATOMIC_RELAXED))
+        return real_msync(address, length, flags);
+    enter();
+    int result;
+    struct window *w = window_in(address, (char *)address + in_pages(length ? length : 1), 0);
+    if (!w)
+        result = real_msync(address, length, flags);
+    else if ((flags & MS_SYNC) && (flags & MS_ASYNC)) {
+        errno = EINVAL;
+        result = -1;
+    } else if (flags & MS_SYNC) {
+        struct mapped *m = w->of;
+        result = failed(perdure_file_sync(m->file), "msync");
+    } else
+        result = 0; /* nothing has to happen, and nothing may that is not atomic */
+    leave();
+    return result;
+}
+
+static int sync_descriptor(int fd, int (*real)(int)) {
+    if (inside || !__atomic_load_n(&file_count, __ATOMIC_RELAXED))
+        return real(fd);
+    enter();
+    struct mapped *m = find_file(fd);
+    int result = m ? failed(perdure_file_sync(m->file), "fsync") : 0;
+    if (result == 0)
+        result = real(fd);
+    leave();
+    return result;
+}
+
+int fsync(int fd) { return sync_descriptor(fd, real_fsync); }
+
+int fdatasync(int fd) { return sync_descriptor(fd, real_fdatasync); }
+
+void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...) {
+    void *new_address = NULL;
+    if (flags & MREMAP_FIXED) {
+        va_list arguments;
+        va_start(arguments, flags);
+        new_address = va_arg(arguments, void *);
+        va_end(arguments);
+    }
+    if (!inside && __atomic_load_n(&file_count, __ATOMIC_RELAXED)) {
+        enter();
+        char *start = address;
+        struct window *w = window_in(start, start + 1, 0);
+        if (w) {
+            void *result = MAP_FAILED;
+            uint64_t offset = start - w->of->memory;
+            if ((flags & MREMAP_FIXED) || start != w->start || in_pages(old_length) != in_pages(w->length) || !new_length)
+                errno = EINVAL;
+            else if (new_length > w->of->reach - offset)
+                errno = ENOMEM;
+            else {
+                w->length = new_length; /* the whole file is there already */
+                result = address;
+            }
+            leave();
+            return result;
+        }
+        leave();
+    }
+    return (void *)syscall(SYS_mremap, address, old_length, new_length, flags, new_address);
+}
+
+__attribute__((destructor)) static void end(void) {
+    enter();
+    while (files)
+        forget_file(files);
+    leave();
+}

@@ -1,0 +1,137 @@
+//! Failure-atomic files: a program's own file as a region.
+
+use crate::blocks::text;
+use crate::calls::default_tracking;
+use crate::errors::{Failure, Outcome, code, guarded};
+use crate::handle::Listed;
+use crate::marks;
+use region::{ByAddress, DATA_START, Place, Region};
+use std::ffi::{OsStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// `perdure_file` of the header.
+pub struct PerdureFile {
+    region: Mutex<Region>,
+    start: usize,
+    reach: u64,
+    /// Stores that nobody could mark may have happened since its last sync.
+    pub(crate) unseen: AtomicBool,
+}
+
+impl PerdureFile {
+    pub(crate) fn region(&self) -> MutexGuard<'_, Region> {
+        self.region.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn sync(&self) -> Outcome<()> {
+        marks::spread_unseen();
+        let mut region = self.region();
+        if self.unseen.swap(false, Ordering::Relaxed) {
+            region.note_unseen_stores();
+        }
+        region.commit_file()?;
+        Ok(())
+    }
+}
+
+/// # Safety
+/// Null, or what `perdure_file_open` gave and `perdure_file_close` did not take.
+unsafe fn handle<'a>(file: *const PerdureFile) -> Outcome<&'a PerdureFile> {
+    // SAFETY: as the caller owes.
+    unsafe { file.as_ref() }.ok_or_else(|| Failure::invalid("the file is NULL"))
+}
+
+fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
+    if fd < 0 {
+        return Err(Failure::invalid(format!("{fd} is no descriptor")));
+    }
+    // SAFETY: the program's descriptor, used during this call only; one that is not open is an error of the duplication.
+    let own = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+    let file = own
+        .map(File::from)
+        .map_err(|e| Failure::invalid(format!("\"{}\": descriptor {fd}: {e}", path.display())))?;
+    let by_address = ByAddress {
+        tracking: default_tracking()?,
+        place: Place::Arena,
+    };
+    let region = Region::open_file(file, path, by_address)?;
+    Ok(Box::new(PerdureFile {
+        start: region.address() + DATA_START as usize,
+        reach: region.reserved_bytes() - DATA_START,
+        region: Mutex::new(region),
+        unseen: AtomicBool::new(false),
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_file_open(
+    fd: c_int,
+    path: *const c_char,
+    opened: *mut *mut PerdureFile,
+) -> c_int {
+    code(|| {
+        // SAFETY: null, or a place for a pointer, as the caller owes.
+        let Some(opened) = (unsafe { opened.as_mut() }) else {
+            return Err(Failure::invalid("the place for the file is NULL"));
+        };
+        *opened = null_mut();
+        // SAFETY: as the caller owes.
+        let path = unsafe { text(path, "the path") }?;
+        let file = open(fd, Path::new(OsStr::from_bytes(path.to_bytes())))?;
+        Listed::File(&raw const *file).list();
+        *opened = Box::into_raw(file);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_file_memory(file: *mut PerdureFile) -> *mut c_void {
+    // SAFETY: as the caller owes.
+    let start = guarded(|| Ok(unsafe { handle(file) }?.start));
+    start.map_or(null_mut(), std::ptr::with_exposed_provenance_mut)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_file_reach(file: *mut PerdureFile) -> u64 {
+    // SAFETY: as the caller owes.
+    guarded(|| Ok(unsafe { handle(file) }?.reach)).unwrap_or(0)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_file_sync(file: *mut PerdureFile) -> c_int {
+    // SAFETY: as the caller owes.
+    code(|| unsafe { handle(file) }?.sync())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_file_abort(file: *mut PerdureFile) -> c_int {
+    code(|| {
+        // SAFETY: as the caller owes.
+        let handle = unsafe { handle(file) }?;
+        marks::spread_unseen();
+        handle.unseen.store(false, Ordering::Relaxed);
+        handle.region().abort()?;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_file_close(file: *mut PerdureFile) -> c_int {
+    if file.is_null() {
+        return 0;
+    }
+    code(|| {
+        Listed::File(file).unlist();
+        // SAFETY: what perdure_file_open gave, and the caller gives it back.
+        let file = unsafe { Box::from_raw(file) };
+        let region = file.region.into_inner().unwrap_or_else(|e| e.into_inner());
+        region.close_file()?;
+        Ok(())
+    })
+}
