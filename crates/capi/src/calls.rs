@@ -272,10 +272,9 @@ pub unsafe extern "C" fn perdure_get_stats(heap: *mut Perdure, stats: *mut Perdu
         }
         let total = handle.total();
         let heap = handle.heap();
-        let facts = heap.facts();
         let found = PerdureStats {
             size,
-            commits: facts.as_ref().map_or(0, |facts| facts.commits),
+            commits: heap.commits(),
             durable: heap.durable_commits(),
             heap_bytes: heap.end_bytes(),
             live_blocks: heap.live_blocks()?,

@@ -22,6 +22,8 @@ struct State {
     inside_waiting: usize,
     /// All that wait there.
     waiting: usize,
+    /// Threads that sleep until something changes: to wake nobody costs a system call.
+    asleep: usize,
     /// Somebody's work runs.
     busy: bool,
     /// Works that have begun, and that have ended.
@@ -49,8 +51,17 @@ impl Gate {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(|e| e.into_inner())
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.asleep += 1;
+        state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+        state.asleep -= 1;
+        state
+    }
+
+    fn wake(&self, state: &State) {
+        if state.asleep > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Adds to the depth of this thread and gives what it was.
@@ -94,7 +105,7 @@ impl Gate {
         }
         let mut state = self.lock();
         state.inside -= 1;
-        self.changed.notify_all();
+        self.wake(&state);
         true
     }
 
@@ -109,7 +120,7 @@ impl Gate {
         let needed = state.begun + 1;
         state.waiting += 1;
         state.inside_waiting += usize::from(is_inside);
-        self.changed.notify_all();
+        self.wake(&state);
         let done = loop {
             if shared && state.ended >= needed && state.good {
                 break Ok(Shared::DoneByAnother);
@@ -130,7 +141,7 @@ impl Gate {
         };
         state.waiting -= 1;
         state.inside_waiting -= usize::from(is_inside);
-        self.changed.notify_all();
+        self.wake(&state);
         done
     }
 

@@ -132,14 +132,14 @@ impl Perdure {
         match cut {
             Shared::Done(seq) => Ok(seq),
             // At least as far as the one that served this thread.
-            Shared::DoneByAnother => Ok(self.heap().facts().map_or(0, |facts| facts.commits)),
+            Shared::DoneByAnother => Ok(self.heap().commits()),
         }
     }
 
     /// Returns when this commit is on the medium.
     pub(crate) fn wait(&self, commit: u64) -> Outcome<()> {
         let mut heap = self.heap();
-        let last = heap.facts().map_or(0, |facts| facts.commits);
+        let last = heap.commits();
         if commit > last {
             return Err(Failure::invalid(format!(
                 "commit {commit} is to be waited for, and there are {last}"

@@ -292,6 +292,11 @@ impl Heap {
         self.region.make_durable()
     }
 
+    /// As [`Region::commits`].
+    pub fn commits(&self) -> u64 {
+        self.region.commits()
+    }
+
     /// As [`Region::durable_commits`].
     pub fn durable_commits(&self) -> u64 {
         self.region.durable_commits()

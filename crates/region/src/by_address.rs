@@ -4,9 +4,9 @@
 //! pages that were written to (`written.rs`), and lines of those that differ from the committed image are marked here. Either suffices where it is
 //! complete; both at once is *verify mode*: what was stored and not marked is committed all the same, and counted.
 //!
-//! The invariant: once a commit has begun nothing of it is read from the working copy any more: frames, sums and what is written
-//! back come from copies of its pages taken at one moment. So whatever the program stores afterwards, or stored unseen, the heap
-//! file and its journal agree with each other.
+//! The invariant: once a commit has returned nothing of it is read from the working copy any more: what is written back comes from
+//! copies of its pages, or where there are only marks from the journal. So whatever the program stores afterwards, or stored unseen,
+//! the heap file and its journal agree with each other.
 
 use crate::cards::{Cards, DirtyPage};
 use crate::layout::{DATA_START, LINE_BYTES, PAGE_BYTES, PAGE_LINES};
@@ -100,6 +100,9 @@ impl Outside {
 
     /// What was replayed from the journal is in the working copy only, which nobody has stored to yet.
     pub(crate) fn begin(&mut self, map: &Map, pending: &BTreeMap<u64, u64>) {
+        if !self.keeps_copies() {
+            return;
+        }
         let pages = pending
             .iter()
             .map(|(&page, &lines)| DirtyPage { page, lines });
@@ -122,8 +125,9 @@ impl Outside {
         self.unseen || self.tracking != Tracking::Lines
     }
 
-    /// Whether every store is seen, so that what a page holds is what was committed of it and its sum can be told.
-    pub(crate) fn sees_all(&self) -> bool {
+    /// Whether pages are copied when they are committed, because later stores are found by comparison with them. Then every
+    /// store is seen, so what a page holds is what was committed of it and its sum can be told.
+    pub(crate) fn keeps_copies(&self) -> bool {
         self.tracking != Tracking::Lines
     }
 
@@ -142,6 +146,7 @@ impl Outside {
         map: &Map,
         cards: &mut Cards,
         heap: &dyn Storage,
+        pending: &BTreeMap<u64, u64>,
         end: u64,
     ) -> io::Result<()> {
         let end = heap.present_end()?.map_or(end, |present| end.min(present));
@@ -155,9 +160,13 @@ impl Outside {
                 buffer.resize((piece.end - piece.start) as usize, 0);
                 heap.read_at(&mut buffer, piece.start)?;
                 for (page, of_file) in (piece.start / PAGE_BYTES..).zip(buffer.as_chunks().0) {
-                    let image = self.committed.get(&page).map_or(of_file, |copy| copy);
+                    // Without a copy nobody knows what was committed of lines that the file does not hold: they are taken for stored to.
+                    let (image, unknown) = match self.committed.get(&page) {
+                        Some(copy) => (&**copy, 0),
+                        None => (of_file, pending.get(&page).copied().unwrap_or(0)),
+                    };
                     let now = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
-                    let stored = differing_lines(now, image) & !cards.lines_of(page);
+                    let stored = (differing_lines(now, image) | unknown) & !cards.lines_of(page);
                     self.mark(cards, page, stored);
                 }
             }
@@ -291,7 +300,13 @@ impl Region {
         }
         let end = backing.committed_end();
         outside
-            .see(&self.map, &mut self.cards, &*backing.heap, end)
+            .see(
+                &self.map,
+                &mut self.cards,
+                &*backing.heap,
+                &backing.pending,
+                end,
+            )
             .map_err(|e| Error::io(backing.path_text(), "find out what was stored", e))
     }
 

@@ -78,6 +78,13 @@ impl Cards {
         })
     }
 
+    /// The region of a program that stores by address is so long from now on; false if there is no room for that.
+    pub(crate) fn grow(&mut self, region_len: u64) -> bool {
+        self.listed
+            .as_mut()
+            .is_some_and(|listed| listed.grow(region_len))
+    }
+
     pub(crate) fn set_tracked_end(&mut self, end: u64) {
         self.tracked_end = end;
     }

@@ -30,6 +30,9 @@ use std::path::PathBuf;
 
 /// A journal up to this size is left as it is at the end; a longer one is worth two flushes of the heap file.
 const CHECKPOINT_AT_CLOSE_BYTES: u64 = 1 << 20;
+/// Where commits come from marks alone, they are brought to the heap file when so much of the journal waits: lines that change again and
+/// again are written there once.
+const APPLIED_LATE_BYTES: u64 = 256 << 10;
 /// A running writer checkpoints when its journal exceeds a quarter of the heap, within these bounds.
 const CHECKPOINT_BYTES: Range<u64> = 4 << 20..64 << 20;
 /// A recycled journal file longer than this is cut.
@@ -89,6 +92,8 @@ pub(crate) struct Backing {
     pub(crate) flushed_seq: u64,
     /// Commits up to here are in the heap file.
     pub(crate) applied_seq: u64,
+    /// Where the frame after those begins.
+    pub(crate) applied_tail: Tail,
     /// Commits up to here are named durable by a frame in the journal, or by the superblock.
     pub(crate) testified_seq: u64,
     /// Commits of this generation that brought fresh space and are not testified yet.
@@ -383,11 +388,17 @@ impl Backing {
             return Ok(false);
         }
         let whole_pages = spill.has_granules();
-        let source = match &outside {
-            Some(outside) => Committed::Copies(outside),
-            None => Committed::Map(map),
+        let written = match &outside {
+            Some(outside) if !outside.keeps_copies() => self.write_back_frames(),
+            Some(outside) => {
+                let copies = Committed::Copies(outside);
+                write_back(&mut *self.heap, &copies, &self.pending, whole_pages)
+            }
+            None => {
+                let map = Committed::Map(map);
+                write_back(&mut *self.heap, &map, &self.pending, whole_pages)
+            }
         };
-        let written = write_back(&mut *self.heap, &source, &self.pending, whole_pages);
         let unlocked = self.locks.end_apply();
         match written {
             Ok(bytes) => stats.applied_bytes += bytes,
@@ -405,6 +416,7 @@ impl Backing {
             outside.is_applied();
         }
         self.applied_seq = self.tail.seq;
+        self.applied_tail = self.tail;
         // Not at every commit: the note is another page of the journal, which the next flush would have to write too
         // (1.36 instead of 1.1 times a bare write and flush where that takes 0.1 ms; 2026-11-20).
         let noted = self.note.as_ref().map_or(FRAMES_START, |note| note.tail);
@@ -412,6 +424,29 @@ impl Backing {
             self.write_note();
         }
         Ok(true)
+    }
+
+    /// Writes the lines of the frames that the heap file does not hold yet to it, from the journal; returns the bytes written.
+    fn write_back_frames(&mut self) -> io::Result<u64> {
+        let (journal, heap) = (&*self.journal, &mut *self.heap);
+        let mut contents = journal::RunBytes::of(journal)?;
+        let (mut total, mut at) = (0, self.applied_tail);
+        let mut buffer = Vec::new();
+        while at.seq < self.tail.seq {
+            let frame = journal::next(journal, self.journal_len, at, self.superblock.generation)?;
+            let frame = frame.ok_or_else(|| {
+                io::Error::other("a frame of the journal that was valid is not any more")
+            })?;
+            journal::for_each_run(journal, &frame, |run, from| {
+                buffer.resize((run.end - run.start) as usize, 0);
+                contents.read(&mut buffer, from)?;
+                total += run.end - run.start;
+                heap.write_at(&buffer, run.start)
+            })?
+            .map_err(io::Error::other)?;
+            at = Tail::behind(&frame);
+        }
+        Ok(total)
     }
 
     /// Notes that everything committed is applied.
@@ -496,6 +531,7 @@ impl Backing {
         self.superblock = next;
         self.tail.offset = FRAMES_START;
         self.tail.chain = salt(&self.superblock.uuid, self.superblock.generation);
+        self.applied_tail = self.tail;
         self.testified_seq = self.tail.seq;
         self.tail_spoiled = false; // what lies there is of the generation before
         self.fresh_seqs.clear();
@@ -629,8 +665,8 @@ impl Region {
         // From here on the working copy of a program that stores by address is not looked at any more.
         let outside = &mut self.outside;
         let copies = match outside {
-            Some(outside) => outside.copy(&self.map, &dirty),
-            None => Vec::new(),
+            Some(outside) if outside.keeps_copies() => outside.copy(&self.map, &dirty),
+            _ => Vec::new(),
         };
         if let Some(outside) = outside {
             let verified = outside.check_nothing_stored(&self.map, &mut self.cards, old_end);
@@ -669,7 +705,7 @@ impl Region {
         let fresh_sums = sums_of(&mut (old_end / PAGE_BYTES..self.end / PAGE_BYTES));
         let page_sums = match outside {
             None => sums_of(&mut dirty.iter().map(|dirty| dirty.page)),
-            Some(outside) if outside.sees_all() => {
+            Some(outside) if outside.keeps_copies() => {
                 copies.iter().map(|page| page_sum(&page[..])).collect()
             }
             // Not known: a page may hold stores that were not marked. A checkpoint looks what it became.
@@ -758,6 +794,11 @@ impl Region {
         Ok(stats)
     }
 
+    /// How many commits there are.
+    pub fn commits(&self) -> u64 {
+        self.backing.as_ref().map_or(0, |b| b.tail.seq)
+    }
+
     /// Commits up to this number are known to be on the medium.
     pub fn durable_commits(&self) -> u64 {
         self.backing.as_ref().map_or(0, |b| b.flushed_seq)
@@ -770,6 +811,11 @@ impl Region {
             return Ok(());
         };
         backing.flush(stats)?;
+        let waits = backing.tail.offset - backing.applied_tail.offset;
+        let late = self.outside.as_ref().is_some_and(|o| !o.keeps_copies());
+        if late && !closing && waits < APPLIED_LATE_BYTES {
+            return Ok(());
+        }
         if !backing.apply(&self.map, self.outside.as_mut(), &self.spill, stats)? {
             return Ok(());
         }

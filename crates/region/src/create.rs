@@ -9,6 +9,7 @@ use crate::layout::{
     self, DATA_START, FRAMES_START, JOURNAL_HEADER_BYTES, NOTE_BYTES, NOTE_OFFSET, Note,
     PAGE_BYTES, SUPERBLOCK_OFFSETS, Superblock, salt,
 };
+use crate::map::Map;
 use crate::open::{LIMIT_BYTES_MIN, boot_id, clock_s, journal_path, open_heap_file};
 use crate::storage::{FileStorage, Storage};
 use std::ffi::OsString;
@@ -116,7 +117,7 @@ pub(crate) fn create(path: &Path, limit_bytes: u64) -> Result<File> {
         Err(e) if e.kind() == IoKind::NotFound => {}
         Err(e) => return Err(Error::io(text, "open it for writing", e)),
     }
-    let uuid = random_uuid().map_err(io("make an identity for it"))?;
+    let uuid = new_uuid().map_err(io("make an identity for it"))?;
     write_blank_journal(path, &uuid, Some(boot_id()), OldJournal::Refuse)?;
     let mut draft = OsString::from(path);
     draft.push(format!(".new-{}", std::process::id()));
@@ -169,7 +170,7 @@ pub(crate) fn format_blank(file: &File, path: &Path) -> Result<()> {
     let len = file.metadata().map_err(io)?.len();
     check_limit(len, &text)?;
     let limit = len / PAGE_BYTES * PAGE_BYTES;
-    let uuid = random_uuid().map_err(io)?;
+    let uuid = new_uuid().map_err(io)?;
     write_blank_journal(path, &uuid, None, OldJournal::Refuse)?;
     let mut storage = FileStorage(file.try_clone().map_err(io)?);
     write_first_superblock(&mut storage, uuid, DATA_START, limit, clock_s()).map_err(io)
@@ -271,6 +272,18 @@ fn keep_orphan(journal: &Path) -> io::Result<()> {
     Err(io::Error::other(
         "a thousand journals are kept as .orphan already; remove some",
     ))
+}
+
+/// An identity of which the home is not taken in this process.
+fn new_uuid() -> io::Result<[u8; 16]> {
+    let mut uuid = random_uuid()?;
+    for _ in 0..64 {
+        if Map::reserve_at(layout::home_of(&uuid), layout::arena::HOME_STEP).is_ok() {
+            break;
+        }
+        uuid = random_uuid()?;
+    }
+    Ok(uuid)
 }
 
 fn random_uuid() -> io::Result<[u8; 16]> {

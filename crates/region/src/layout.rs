@@ -39,7 +39,8 @@ pub mod arena {
     /// The card of the line at an address: `(address >> CARD_SHIFT) + CARD_BIAS`. They take the last 256 GiB of the arena.
     pub const CARD_SHIFT: u32 = super::LINE_BYTES.ilog2();
     pub const CARD_BIAS: u64 = 0x1F80_0000_0000;
-    /// Homes are so far apart at least, and lie at multiples of it; none at the arena's start, where AddressSanitizer begins.
+    /// Homes are so far apart at least, and lie at multiples of it; none at the arena's start, where AddressSanitizer begins. So
+    /// much is reserved for a heap at first; it grows into what lies behind if nobody is there.
     pub const HOME_STEP: u64 = 64 << 30;
     pub const HOME_FIRST: u64 = START + HOME_STEP;
     /// The last home with room for a whole region before the cards.

@@ -137,7 +137,7 @@ impl Region {
         let new_end = bytes
             .checked_next_multiple_of(PAGE_BYTES)
             .and_then(|bytes| start.checked_add(bytes))
-            .filter(|&end| end <= self.end_max)
+            .filter(|&end| end <= self.end_max || self.grow_reservation(end))
             .ok_or_else(|| self.full(bytes))?;
         if let Some(backing) = &mut self.backing {
             backing.reserve_space(new_end)?;
@@ -150,6 +150,25 @@ impl Region {
             self.relieve();
         }
         Ok(start)
+    }
+
+    /// Where a program stores by address, address space is reserved as it is needed: homes of other heaps lie behind.
+    #[cold]
+    fn grow_reservation(&mut self, end: u64) -> bool {
+        let limit = match &self.backing {
+            Some(backing) if backing.superblock.limit != 0 => backing.superblock.limit,
+            _ => layout::RESERVE_BYTES_MAX,
+        };
+        if self.outside.is_none() || end > limit {
+            return false;
+        }
+        let len = end.next_multiple_of(layout::arena::HOME_STEP);
+        // Memory first: cards of what is not there are never looked at.
+        if len > self.map.len() && !self.map.grow(len) || !self.cards.grow(len) {
+            return false;
+        }
+        self.end_max = self.map.len().min(limit);
+        true
     }
 
     #[cold]

@@ -79,6 +79,19 @@ impl Map {
         }
     }
 
+    /// Reserves what lies right behind, up to `len`; false if something is there.
+    pub(crate) fn grow(&mut self, len: u64) -> bool {
+        let behind = self.base() as u64 + self.len;
+        match Map::reserve_at(behind, len - self.len) {
+            Ok(more) => {
+                self.len += more.len;
+                std::mem::forget(more); // it is part of this one now
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.len
     }

@@ -8,7 +8,7 @@
 //! so that signal handlers may; forgetting marks (`clear`) is for a moment in which nobody stores (a commit's).
 
 use crate::error::Error;
-use crate::layout::{LINE_BYTES, PAGE_BYTES, PAGE_LINES, arena};
+use crate::layout::{LINE_BYTES, PAGE_BYTES, PAGE_LINES, RESERVE_BYTES_MAX, arena};
 use crate::map::Map;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,8 @@ const BLOCK_PAGES: u64 = 512;
 pub(crate) struct Marks {
     /// Where the region lies in memory, and its length.
     start: usize,
-    len: u64,
+    len: AtomicU64,
+    /// As long as the region needs; and the summaries as long as it could ever need.
     cards: Map,
     pages: Map,
     blocks: Map,
@@ -45,7 +46,7 @@ fn word(map: &Map, index: u64) -> u64 {
 }
 
 impl Marks {
-    /// For `len` bytes of memory from the address `start`. In the arena the cards lie where instrumented programs look for them.
+    /// For `len` bytes of memory from the address `start`, which may become more. In the arena the cards lie where instrumented programs look for them.
     pub(crate) fn new(start: usize, len: u64) -> Result<Marks, Error> {
         let card_bytes = len / LINE_BYTES;
         let is_in_arena = start as u64 >> arena::SHIFT == 1;
@@ -54,10 +55,10 @@ impl Marks {
         } else {
             Map::reserve_exact(card_bytes)?
         };
-        let pages = len / PAGE_BYTES;
+        let pages = RESERVE_BYTES_MAX.max(len) / PAGE_BYTES;
         Ok(Marks {
             start,
-            len,
+            len: AtomicU64::new(len),
             cards,
             pages: Map::reserve_exact(pages.next_multiple_of(PAGE_BYTES))?,
             blocks: Map::reserve_exact((pages / BLOCK_PAGES + 8).next_multiple_of(PAGE_BYTES))?,
@@ -65,9 +66,13 @@ impl Marks {
         })
     }
 
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
     /// Notes a store to `len` bytes at `offset`, as far as they are the region's.
     pub(crate) fn mark(&self, offset: u64, len: u64) {
-        let end = offset.saturating_add(len).min(self.len);
+        let end = offset.saturating_add(len).min(self.len());
         if offset >= end {
             return;
         }
@@ -94,7 +99,7 @@ impl Marks {
     }
 
     fn for_each_marked(&self, end: u64, note: &mut dyn FnMut(u64)) {
-        let pages_end = end.min(self.len).div_ceil(PAGE_BYTES);
+        let pages_end = end.min(self.len()).div_ceil(PAGE_BYTES);
         let blocks_end = self.blocks_end.load(Ordering::Relaxed);
         let blocks_end = blocks_end.min(pages_end.div_ceil(BLOCK_PAGES));
         for block in marked_bytes(&self.blocks, 0, blocks_end) {
@@ -114,7 +119,7 @@ impl Marks {
 
     /// Forgets all marks. Nobody may store meanwhile: a mark that is set now may be lost.
     pub(crate) fn clear(&self) {
-        self.for_each_marked(self.len, &mut |page| {
+        self.for_each_marked(self.len(), &mut |page| {
             for line in page * PAGE_LINES..(page + 1) * PAGE_LINES {
                 byte(&self.cards, line).store(0, Ordering::Relaxed);
             }
@@ -185,10 +190,23 @@ impl Listed {
         let place = &PLACES[index];
         place.marks.store(&raw mut *marks, Ordering::Release);
         place.start.store(marks.start, Ordering::Release);
-        let end = marks.start + marks.len as usize;
+        let end = marks.start + marks.len() as usize;
         place.end.store(end, Ordering::Release);
         PLACES_USED.fetch_max(index + 1, Ordering::Release);
         Some(Listed { marks, place })
+    }
+
+    /// The region is `len` bytes long from now on; false if there is no room for cards.
+    pub(crate) fn grow(&mut self, len: u64) -> bool {
+        let cards = &mut self.marks.cards;
+        let is_there = cards.len() >= len / LINE_BYTES || cards.grow(len / LINE_BYTES);
+        if len / PAGE_BYTES > self.marks.pages.len() || !is_there {
+            return false;
+        }
+        self.marks.len.store(len, Ordering::Release);
+        let end = self.marks.start + len as usize;
+        self.place.end.store(end, Ordering::Release);
+        true
     }
 
     #[inline]

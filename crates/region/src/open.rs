@@ -563,7 +563,8 @@ pub(crate) fn open_on(files: Files, how: How) -> Result<Region> {
         journal_len,
         // Testimony is knowledge; and frames to come must repeat it, because they may overwrite who gave it.
         flushed_seq: found.testified_seq,
-        applied_seq: found.applied_seq,
+        applied_seq: found.applied.seq,
+        applied_tail: found.applied,
         testified_seq: found.testified_seq,
         suspects: found.frames,
         pending,
@@ -658,20 +659,20 @@ fn reserve_by_address(
             return first.or_else(|error| tries.find_map(Result::ok).ok_or(error));
         }
     };
-    // With a limit no more is needed. Else: what lies behind another heap's home is that heap's, so perhaps less.
-    let limit = match superblock.limit {
-        0 => wanted,
-        limit => limit.next_multiple_of(arena::HOME_STEP).min(wanted),
-    };
+    // It grows into what lies behind when it needs it, or nobody may be there by then: homes are a step apart.
     let least = committed_end.max(layout::RESERVE_BYTES_MIN);
-    let mut len = limit.max(committed_end.next_multiple_of(layout::RESERVE_BYTES_MIN));
+    let mut len = committed_end
+        .next_multiple_of(arena::HOME_STEP)
+        .min(wanted)
+        .max(committed_end);
     loop {
         let reserved = match home {
             Some(address) => Map::reserve_at(address, len),
             None => Map::reserve_exact(len),
         }
         .and_then(|map| {
-            let cards = Cards::by_address(map.base() as usize, map.len(), committed_end)?;
+            let base = map.base() as usize;
+            let cards = Cards::by_address(base, map.len(), committed_end)?;
             Ok((map, cards))
         });
         match reserved {
@@ -811,7 +812,8 @@ struct Found {
     tail: Tail,
     /// Valid frames behind `applied_seq`.
     frames: Vec<Frame>,
-    applied_seq: u64,
+    /// Behind the last frame that is in the heap file.
+    applied: Tail,
     testified_seq: u64,
     /// Behind the tail lies a whole frame whose fresh space did not arrive.
     has_rejected: bool,
@@ -911,7 +913,7 @@ fn scan(
     Ok(Found {
         tail,
         frames,
-        applied_seq: applied.seq,
+        applied,
         testified_seq,
         has_rejected,
         note,

@@ -311,6 +311,36 @@ fn every_crash_leaves_a_programs_own_file_as_of_a_commit() {
     println!("{tally:?}");
 }
 
+/// Address space is reserved as it is needed; marks reach as far.
+#[test]
+fn a_region_grows_into_what_lies_behind_it() {
+    for tracking in [Tracking::Pages, Tracking::Lines, Tracking::Both] {
+        let machine = Machine::new(Bytes::default().blank(), 0);
+        let options = || Options {
+            by_address: Some(ByAddress {
+                tracking,
+                place: Place::Arena,
+            }),
+            ..Options::writer()
+        };
+        let files = || [machine.file(0), machine.file(1), machine.file(2)];
+        let mut region = Region::open_on(files(), &options(), [1; 16], RESERVE).unwrap();
+        let reserved = region.reserved_bytes();
+        region.extend(PAGE_BYTES).unwrap();
+        region.commit(Durability::Durable).unwrap();
+        region.extend(reserved).unwrap();
+        assert!(region.reserved_bytes() > reserved);
+        region.commit(Durability::Durable).unwrap();
+        let last = region.end() - 8;
+        let mut rng = Rng::new(1);
+        store(&mut region, last, b"the end.", tracking, &mut rng);
+        region.commit(Durability::Durable).unwrap();
+        region.close(Durability::Durable).unwrap();
+        let region = Region::open_on(files(), &options(), [2; 16], RESERVE).unwrap();
+        assert_eq!(region.bytes(last, 8).unwrap(), b"the end.");
+    }
+}
+
 /// Each is a run that once found a fault.
 #[test]
 fn runs_that_found_faults_find_none() {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Where cargo put the libraries: beside the test programs.
 pub fn libraries() -> PathBuf {
@@ -54,9 +54,15 @@ pub fn scratch() -> &'static Path {
     FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
 }
 
+/// The program of a source, built once.
 pub fn build(name: &str, how: Built) -> PathBuf {
+    static BUILT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let libraries = libraries();
     let program = scratch().join(format!("{name}-{how:?}"));
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if built.contains(&program) {
+        return program;
+    }
     let mut command = match how {
         Built::Cxx17 => Command::new("c++"),
         _ => Command::new("cc"),
@@ -89,5 +95,6 @@ pub fn build(name: &str, how: Built) -> PathBuf {
         Built::Alone => {}
     }
     good(&mut command);
+    built.push(program.clone());
     program
 }
