@@ -22,6 +22,9 @@
  * Pointers: a heap lies at its home, the same address in every process that opens it (unless PERDURE_ANYWHERE was asked for), so blocks may hold
  * pointers to blocks of the same heap. They must not hold pointers to anything else that is to be used after a restart.
  *
+ * Media: on byte-addressable media (a file system mounted with dax) heaps are written by processor instructions, elsewhere by system calls. PERDURE_MEDIA in the
+ * environment: "files" for system calls everywhere, "memory" for instructions on any file system whose files are memory (tmpfs), for measurements.
+ *
  * Threads: all functions may be called from any thread, unless they say otherwise. A commit takes everything that any thread has stored, so it
  * must not come while another thread is half-way through a change. Either no thread stores while another one commits, which is then
  * the program's affair; or threads that change the heap do so between perdure_begin and perdure_end: then a commit waits until no
@@ -69,7 +72,7 @@ enum perdure_error {
 #define PERDURE_TRUST 4u    /* open it although others own or may write the file */
 #define PERDURE_ANYWHERE 8u /* map it wherever there is room; for data without pointers */
 
-/* How stores become known: see docs/libperdure.md. */
+/* How stores become known. */
 enum perdure_tracking {
     PERDURE_TRACK_DEFAULT = 0, /* PERDURE_TRACK in the environment (pages, lines, verify); else lines for programs compiled with
                                   perdure-cc (verify in their debug builds), else pages */

@@ -4,7 +4,7 @@ use crate::blocks::{handle, text};
 use crate::errors::{Failure, Outcome, code, guarded};
 use crate::handle::{Perdure, of_address};
 use crate::marks::{Instrumented, instrumented};
-use heap::{ByAddress, Heap, Options, Place, Tracking};
+use heap::{ByAddress, Heap, Media, Options, Place, Tracking};
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -52,6 +52,18 @@ pub(crate) fn default_tracking() -> Outcome<Tracking> {
     }
 }
 
+/// How the medium is written.
+fn media() -> Outcome<Media> {
+    match std::env::var_os("PERDURE_MEDIA") {
+        Some(word) if word == "memory" => Ok(Media::Memory),
+        Some(word) if word == "files" => Ok(Media::Files),
+        Some(word) if !word.is_empty() => Err(Failure::invalid(format!(
+            "PERDURE_MEDIA is {word:?} in the environment; it can be memory or files"
+        ))),
+        _ => Ok(Media::Any),
+    }
+}
+
 impl PerdureOptions {
     fn understood(&self) -> Outcome<Options> {
         if self.size != size_of::<PerdureOptions>() {
@@ -94,7 +106,11 @@ impl PerdureOptions {
             limit_bytes: self.limit,
             trust: has(TRUST),
             lock_timeout,
-            by_address: Some(ByAddress { tracking, place }),
+            by_address: Some(ByAddress {
+                tracking,
+                place,
+                media: media()?,
+            }),
             ..base
         })
     }

@@ -59,6 +59,7 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
     let by_address = ByAddress {
         tracking: default_tracking()?,
         place: Place::Arena,
+        ..ByAddress::default()
     };
     let region = Region::open_file(file, path, by_address)?;
     Ok(Box::new(PerdureFile {

@@ -36,8 +36,8 @@ pub use check::{Problem, Report};
 pub use fetch::Fetched;
 pub use region::{
     Access, ByAddress, CommitStats, Durability, Error, ErrorKind, Facts, Forked, LIMIT_BYTES_MIN,
-    Memory, Missed, Options, Pin, Place, Result, Tracking, Verify, journal_path, mark_address,
-    mark_closed_descriptors, sums_path,
+    Media, Memory, Missed, Options, Pin, Place, Result, Tracking, Verify, journal_path,
+    mark_address, mark_closed_descriptors, sums_path,
 };
 pub use table::Table;
 pub use walk::{Element, Elements};

@@ -15,6 +15,7 @@ fn open(path: &std::path::Path) -> Heap {
         by_address: Some(ByAddress {
             tracking: Tracking::Pages,
             place: Place::Anywhere,
+            ..ByAddress::default()
         }),
         ..Options::writer()
     };

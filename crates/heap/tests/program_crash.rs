@@ -68,6 +68,7 @@ impl Blocks {
             by_address: Some(ByAddress {
                 tracking: self.0,
                 place: Place::Anywhere,
+                ..ByAddress::default()
             }),
             ..Options::writer()
         };

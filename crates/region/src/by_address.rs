@@ -9,6 +9,7 @@
 //! the heap file and its journal agree with each other.
 
 use crate::cards::{Cards, DirtyPage};
+use crate::dax::Media;
 use crate::layout::{DATA_START, LINE_BYTES, PAGE_BYTES, PAGE_LINES};
 use crate::map::Map;
 use crate::storage::Storage;
@@ -49,6 +50,7 @@ pub enum Place {
 pub struct ByAddress {
     pub tracking: Tracking,
     pub place: Place,
+    pub media: Media,
 }
 
 /// Lines that were stored to without a mark, found by comparison in verify mode.

@@ -16,6 +16,7 @@ mod by_address;
 mod cards;
 mod commit;
 mod create;
+mod dax;
 mod descriptors;
 mod error;
 mod file;
@@ -35,6 +36,7 @@ mod written;
 
 pub use by_address::{ByAddress, Missed, Place, Tracking};
 pub use commit::CommitStats;
+pub use dax::Media;
 pub use descriptors::mark_closed_descriptors;
 pub use error::{Error, ErrorKind};
 pub use fork::{Forked, Pin};
@@ -78,9 +80,6 @@ pub struct Region {
     /// For programs that store by address.
     outside: Option<by_address::Outside>,
 }
-
-// SAFETY: the region owns its mappings; nothing else refers to them, and no part of it is bound to a thread.
-unsafe impl Send for Region {}
 
 impl Region {
     /// Anonymous memory that behaves like a heap file's working copy and is forgotten at the end.

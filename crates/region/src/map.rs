@@ -19,6 +19,9 @@ pub(crate) struct Map {
     huge_up_to: u64,
 }
 
+// SAFETY: the mapping is the Map's alone, and bound to no thread.
+unsafe impl Send for Map {}
+
 impl Map {
     /// Reserves up to `wanted` bytes of zeroed memory that costs nothing until it is touched. Where an address-space
     /// limit forbids so much it takes about a quarter to a half of what there is: the rest of the program lives there too.
@@ -164,6 +167,23 @@ impl Map {
         self.map_fixed(file.as_raw_fd(), libc::MAP_SHARED, start, end, 0)?;
         self.read_singly(start, end);
         Ok(())
+    }
+
+    /// As [`Map::map_shared`], of a file on a byte-addressable medium; `sync`: its space on the medium is mapped, and known to be
+    /// durable, before a store goes through.
+    pub(crate) fn map_medium(
+        &mut self,
+        file: BorrowedFd<'_>,
+        start: u64,
+        end: u64,
+        sync: bool,
+    ) -> io::Result<()> {
+        let flags = if sync {
+            libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC
+        } else {
+            libc::MAP_SHARED
+        };
+        self.map_fixed(file.as_raw_fd(), flags, start, end, 0)
     }
 
     /// A page of `[start, end)` that is missing is read alone. What is used at random, an index say, would be read with

@@ -10,6 +10,7 @@ use crate::create::{
     OldJournal, blank_journal, create, format_blank, is_blank, is_of_another_heap,
     write_blank_journal, write_first_superblock,
 };
+use crate::dax::{DaxStorage, Media};
 use crate::error::{Error, ErrorKind};
 use crate::journal::{self, Frame, Tail};
 use crate::layout::{
@@ -282,10 +283,15 @@ impl Region {
             format_blank(&file, path)?;
         }
         let journal = open_journal(path, &file, writer, options.discard_journal)?;
+        let media = options.by_address.map_or(Media::Files, |how| how.media);
+        let storage = |file| {
+            storage_on(file, media)
+                .map_err(|e| Error::io(&text, "map it as it is on its medium", e))
+        };
         let files = Files {
             path: path.into(),
-            heap: Box::new(FileStorage(file)),
-            journal: Box::new(FileStorage(journal)),
+            heap: storage(file)?,
+            journal: storage(journal)?,
             // Without it all works but the comparison, so trouble with it is none.
             sums: open_sums(path, writer)
                 .ok()
@@ -680,6 +686,14 @@ fn reserve_by_address(
             other => return other,
         }
     }
+}
+
+/// A file as its medium is best written.
+fn storage_on(file: File, media: Media) -> io::Result<Box<dyn Storage>> {
+    Ok(match DaxStorage::new(file, media)? {
+        Ok(memory) => Box::new(memory),
+        Err(file) => Box::new(file),
+    })
 }
 
 /// Address space for the working copy and its cards: less than wanted where a limit forbids so much.

@@ -28,6 +28,7 @@ impl Bytes {
                 by_address: self.by_address.map(|tracking| ByAddress {
                     tracking,
                     place: Place::Anywhere,
+                    ..ByAddress::default()
                 }),
                 ..Options::writer()
             },
@@ -220,6 +221,7 @@ impl AFile {
         let by_address = ByAddress {
             tracking: Tracking::Pages,
             place: Place::Anywhere,
+            ..ByAddress::default()
         };
         let files = [machine.file(0), machine.file(1), machine.file(2)];
         Region::open_file_on(files, by_address, [boot as u8; 16])
@@ -320,6 +322,7 @@ fn a_region_grows_into_what_lies_behind_it() {
             by_address: Some(ByAddress {
                 tracking,
                 place: Place::Arena,
+                ..ByAddress::default()
             }),
             ..Options::writer()
         };

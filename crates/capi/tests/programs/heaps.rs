@@ -83,15 +83,28 @@ fn threads_and_commits_make_cuts() {
 /// Killed at random moments: what the next run finds is a cut, and what was allocated and not committed is free again.
 #[test]
 fn a_killed_program_leaves_a_cut() {
+    for media in ["files", "memory"] {
+        killed(media);
+    }
+}
+
+fn killed(media: &str) {
     let program = build("threads.c", Built::C11);
-    let folder = folder();
+    let folder = match media {
+        "memory" => tempfile::tempdir_in("/dev/shm").unwrap(),
+        _ => folder(),
+    };
     let heap = folder.path().join("t.heap");
+    let command = || {
+        let mut command = Command::new(&program);
+        command.arg(&heap).env("PERDURE_MEDIA", media);
+        command
+    };
     let mut rng = Rng::new(Rng::seed_from_env());
     let kills = testkit::effort("PERDURE_KILLS", 30);
     let mut before = 0;
     for _ in 0..kills {
-        let mut child = Command::new(&program)
-            .arg(&heap)
+        let mut child = command()
             .arg("100000000")
             .stdout(Stdio::null())
             .spawn()
@@ -99,7 +112,7 @@ fn a_killed_program_leaves_a_cut() {
         std::thread::sleep(Duration::from_micros(10_000 + rng.below(80_000)));
         child.kill().unwrap();
         child.wait().unwrap();
-        let seen = good(Command::new(&program).arg(&heap).args(["0", "look"]));
+        let seen = good(command().args(["0", "look"]));
         if !seen.is_empty() {
             let moves: u64 = seen.trim().parse().unwrap();
             assert!(moves >= before, "{moves} after {before}");
