@@ -122,6 +122,24 @@ impl Outside {
         self.written.stop_watching();
     }
 
+    /// What was stored to `range` so far is known otherwise.
+    pub(crate) fn watch_from_now(&mut self, map: &Map, range: Range<u64>) -> io::Result<()> {
+        match self.written.way() {
+            Way::Armed => self.written.for_each(map, range, &mut |_| ()),
+            Way::Private => Ok(()),
+        }
+    }
+
+    /// Pages of memory that is not the file's which hold anything.
+    pub(crate) fn private_pages(
+        &mut self,
+        map: &Map,
+        range: Range<u64>,
+        note: &mut dyn FnMut(Range<u64>),
+    ) -> io::Result<()> {
+        self.written.for_each_private(map, range, note)
+    }
+
     /// Whether the kernel is asked at the next commit.
     fn asks(&self) -> bool {
         self.unseen || self.tracking != Tracking::Lines

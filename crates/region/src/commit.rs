@@ -110,6 +110,8 @@ pub(crate) struct Backing {
     pub(crate) heap_unflushed: bool,
     /// What lies behind the committed end of the heap file is of no use: not so while a lost journal leaves that end in doubt.
     pub(crate) end_is_known: bool,
+    /// Behind the committed end the heap file may hold what a commit that failed wrote there.
+    pub(crate) has_leftovers: bool,
     /// Space of the heap file reserved so far; 0 when not looked at yet.
     pub(crate) allocated_end: u64,
     pub(crate) boot: [u8; 16],
@@ -474,13 +476,18 @@ impl Backing {
 
     /// Flushes the heap file, advances the superblock and recycles the journal (rule 3). All must be applied. The sums of its
     /// pages are those in `sums`, or what the frames since the last checkpoint say.
-    fn checkpoint(&mut self, sums: Option<&[u64]>, stats: &mut CommitStats) -> Result<()> {
+    fn checkpoint(
+        &mut self,
+        end: u64,
+        sums: Option<&[u64]>,
+        stats: &mut CommitStats,
+    ) -> Result<()> {
         debug_assert!(self.applied_seq == self.tail.seq && self.pending.is_empty());
         self.sync_heap(stats)?;
         let next = Superblock {
             generation: self.superblock.generation + 1,
             seq: self.tail.seq,
-            end: self.tail.end,
+            end,
             ..self.superblock.clone()
         };
         let frames = Frames {
@@ -529,6 +536,7 @@ impl Backing {
         let written = self.heap.write_at(&bytes, SUPERBLOCK_OFFSETS[1 - first]);
         self.poison_on_error("write the superblock's copy", written)?;
         self.superblock = next;
+        self.tail.end = end;
         self.tail.offset = FRAMES_START;
         self.tail.chain = salt(&self.superblock.uuid, self.superblock.generation);
         self.applied_tail = self.tail;
@@ -642,6 +650,7 @@ impl Region {
         if let Some(backing) = &self.backing {
             backing.check_writer("commit")?;
             self.see_stores()?;
+            self.commit_sparse_growth(&mut stats)?;
         }
         let Some(backing) = &mut self.backing else {
             return Ok(stats); // memory has no last commit to go back to
@@ -680,6 +689,7 @@ impl Region {
             }
         }
         stats.fresh_bytes = self.end - old_end;
+        backing.has_leftovers |= stats.fresh_bytes > 0;
         // What was spilled is there already.
         let mut at = self.spill.fresh_start(old_end).min(self.end);
         for chunk in self
@@ -738,6 +748,7 @@ impl Region {
         let spill = Some(&mut self.spill).filter(|spill| spill.is_active());
         backing.append(&contents, line, spill, &mut stats)?;
         stats.seq = backing.tail.seq;
+        backing.has_leftovers = false;
         if stats.fresh_bytes > 0 {
             backing.fresh_seqs.push(stats.seq);
             backing.heap_unflushed = true;
@@ -897,7 +908,7 @@ impl Region {
         }
         let first = crate::DATA_START;
         let sums = journal::page_sums(self.map.slice(first, self.end));
-        backing.checkpoint_with(Some(&sums), &mut CommitStats::default())
+        backing.checkpoint_with(backing.tail.end, Some(&sums), &mut CommitStats::default())
     }
 
     /// Gives the medium's space of `[offset, offset + len)` back; its content is zeros or garbage afterwards. Only for
@@ -1071,10 +1082,30 @@ impl Frames<'_> {
 impl Backing {
     /// [`Backing::checkpoint`], unless a reader is just opening or needs the journal.
     fn checkpoint_if_unread(&mut self, stats: &mut CommitStats) -> Result<bool> {
-        self.checkpoint_with(None, stats)
+        self.checkpoint_with(self.tail.end, None, stats)
     }
 
-    fn checkpoint_with(&mut self, sums: Option<&[u64]>, stats: &mut CommitStats) -> Result<bool> {
+    /// Flushes and applies everything, and checkpoints with another end. False if a reader is in the way.
+    pub(crate) fn checkpoint_at(
+        &mut self,
+        end: u64,
+        map: &Map,
+        outside: &mut Outside,
+        spill: &Spill,
+        stats: &mut CommitStats,
+    ) -> Result<bool> {
+        self.clear_tail(stats)?;
+        self.flush(stats)?;
+        Ok(self.apply(map, Some(outside), spill, stats)?
+            && self.checkpoint_with(end, None, stats)?)
+    }
+
+    fn checkpoint_with(
+        &mut self,
+        end: u64,
+        sums: Option<&[u64]>,
+        stats: &mut CommitStats,
+    ) -> Result<bool> {
         if !self
             .locks
             .begin_apply(self.tail.seq)
@@ -1082,7 +1113,7 @@ impl Backing {
         {
             return Ok(false);
         }
-        let done = self.checkpoint(sums, stats);
+        let done = self.checkpoint(end, sums, stats);
         self.locks.end_apply().map_err(|e| self.io("unlock", e))?;
         done.map(|()| true)
     }

@@ -29,6 +29,7 @@ mod marks;
 mod memory;
 mod open;
 mod read;
+mod sparse;
 mod spill;
 pub mod storage;
 mod sums;

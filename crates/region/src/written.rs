@@ -173,10 +173,23 @@ impl Written {
         if range.is_empty() {
             return Ok(());
         }
+        match self.way() {
+            Way::Armed => self.scan(map, range, true, note),
+            Way::Private => self.for_each_private(map, range, note),
+        }
+    }
+
+    /// As [`Written::for_each`] in the private way, whichever this is.
+    pub(crate) fn for_each_private(
+        &mut self,
+        map: &Map,
+        range: Range<u64>,
+        note: &mut dyn FnMut(Range<u64>),
+    ) -> io::Result<()> {
         assert!(range.start.is_multiple_of(PAGE_BYTES) && range.end <= map.len());
         if !self.by_entries {
-            match self.scan(map, range.clone(), note) {
-                Err(e) if self.fault_fd.is_none() && is_unknown(&e) => self.by_entries = true,
+            match self.scan(map, range.clone(), false, note) {
+                Err(e) if is_unknown(&e) => self.by_entries = true,
                 done => return done,
             }
         }
@@ -187,14 +200,15 @@ impl Written {
         &self,
         map: &Map,
         range: Range<u64>,
+        armed: bool,
         note: &mut dyn FnMut(Range<u64>),
     ) -> io::Result<()> {
+        assert!(range.start.is_multiple_of(PAGE_BYTES) && range.end <= map.len());
         use kernel::{PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED};
         let base = map.base() as u64;
         let mut runs = [kernel::PageRegion::default(); RUNS_PER_SCAN];
         // What is the file's, or the page of zeros, nobody wrote to.
         let unwritten = PAGE_IS_FILE | PAGE_IS_PFNZERO;
-        let armed = self.fault_fd.is_some();
         let mut arg = kernel::ScanArg {
             size: size_of::<kernel::ScanArg>() as u64,
             flags: 0,

@@ -7,7 +7,10 @@ use region::layout::{
     self, FRAME_HEADER_BYTES, FRAMES_START, NOTE_BYTES, NOTE_OFFSET, SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSETS, put_u32, put_u64,
 };
-use region::{Access, Durability, ErrorKind, Options, Region, journal_path};
+use region::{
+    Access, ByAddress, DATA_START, Durability, ErrorKind, Options, PAGE_BYTES, Place, Region,
+    Tracking, Verify, journal_path,
+};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown};
 use std::path::Path;
@@ -814,4 +817,69 @@ fn a_blank_file_becomes_a_heap_of_that_limit() {
         .and_then(|f| f.set_len(1 << 40))
         .expect("blank");
     assert!(Region::open(&huge, Options::writer()).is_ok());
+}
+
+/// Space that a program asks for and hardly uses costs what is used of it.
+#[test]
+fn growth_that_is_hardly_used_is_not_written() {
+    const GROWTH: u64 = 1 << 30;
+    for tracking in [Tracking::Pages, Tracking::Lines, Tracking::Both] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sparse.heap");
+        let options = || Options {
+            by_address: Some(ByAddress {
+                tracking,
+                place: Place::Anywhere,
+                ..ByAddress::default()
+            }),
+            ..Options::writer()
+        };
+        let mut region = Region::open(&path, options()).unwrap();
+        region.extend(PAGE_BYTES).unwrap();
+        region.put(DATA_START, 1_u64).unwrap();
+        region.commit(Durability::Durable).unwrap();
+        let start = region.extend(GROWTH).unwrap();
+        let places: Vec<u64> = (0..50).map(|i| start + i * (GROWTH / 50) + 8 * i).collect();
+        for &place in &places {
+            region.put(place, place).unwrap();
+        }
+        let stats = region.commit(Durability::Durable).unwrap();
+        assert_eq!(stats.fresh_bytes, 0, "{tracking:?}");
+        assert!(stats.journal_bytes < 1 << 20, "{stats:?}");
+        let holds = |region: &Region| {
+            assert_eq!(region.end(), start + GROWTH);
+            assert_eq!(region.get::<u64>(DATA_START).unwrap(), 1);
+            for &place in &places {
+                assert_eq!(region.get::<u64>(place).unwrap(), place, "{tracking:?}");
+                assert_eq!(region.get::<u64>(place + 64).unwrap(), 0);
+            }
+        };
+        holds(&region);
+        region.put(places[7], 0_u64).unwrap();
+        region.abort().unwrap();
+        holds(&region);
+        region.put(start + 4096, 5_u64).unwrap();
+        region.commit(Durability::Lazy).unwrap();
+        drop(region); // as if killed
+        let region = Region::open(&path, options()).unwrap();
+        holds(&region);
+        assert_eq!(region.get::<u64>(start + 4096).unwrap(), 5);
+        region.close(Durability::Durable).unwrap();
+        let report = Options {
+            verify: Verify::Report,
+            ..Options::writer()
+        };
+        let region = Region::open(&path, report).unwrap();
+        assert!(region.unsound_pages().is_empty());
+        holds(&region);
+        // What is used is written, and not twice.
+        drop(region);
+        let mut region = Region::open(&path, options()).unwrap();
+        let start = region.extend(80 << 20).unwrap();
+        for page in 0..(80 << 20) / PAGE_BYTES / 2 {
+            region.put(start + page * PAGE_BYTES, page).unwrap();
+        }
+        let stats = region.commit(Durability::Lazy).unwrap();
+        assert_eq!(stats.fresh_bytes, 80 << 20);
+    }
 }
