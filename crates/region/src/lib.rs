@@ -142,7 +142,9 @@ impl Region {
         if let Some(backing) = &mut self.backing {
             backing.reserve_space(new_end)?;
         }
-        if !self.spill.fresh_is_mapped() {
+        // Huge pages for what is filled; who asks for very much at once by address may hardly use it.
+        let is_filled = self.outside.is_none() || bytes < sparse::UNTOUCHED_BYTES_MIN;
+        if is_filled && !self.spill.fresh_is_mapped() {
             self.map.prepare(start, new_end);
         }
         self.end = new_end;

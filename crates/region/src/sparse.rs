@@ -11,7 +11,7 @@ use crate::{CommitStats, Error, Region, Result};
 use std::ops::Range;
 
 /// Smaller growth is written as it is.
-const UNTOUCHED_BYTES_MIN: u64 = 64 << 20;
+pub(crate) const UNTOUCHED_BYTES_MIN: u64 = 64 << 20;
 /// And growth of which more than this part was touched: its pages would be written twice.
 const TOUCHED_PART_MAX: u64 = 8;
 
