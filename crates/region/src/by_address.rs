@@ -9,10 +9,10 @@
 //! the heap file and its journal agree with each other.
 
 use crate::cards::{Cards, DirtyPage};
+use crate::commit::Backing;
 use crate::dax::Media;
 use crate::layout::{DATA_START, LINE_BYTES, PAGE_BYTES, PAGE_LINES};
 use crate::map::Map;
-use crate::storage::Storage;
 use crate::written::{Way, Written};
 use crate::{Error, ErrorKind, Region, Result};
 use std::collections::BTreeMap;
@@ -161,15 +161,12 @@ impl Outside {
     }
 
     /// Marks the lines below `end` that the kernel knows of and nobody marked.
-    fn see(
-        &mut self,
-        map: &Map,
-        cards: &mut Cards,
-        heap: &dyn Storage,
-        pending: &BTreeMap<u64, u64>,
-        end: u64,
-    ) -> io::Result<()> {
-        let end = heap.present_end()?.map_or(end, |present| end.min(present));
+    fn see(&mut self, map: &Map, cards: &mut Cards, backing: &mut Backing) -> io::Result<()> {
+        let end = backing.committed_end();
+        let end = backing
+            .heap
+            .present_end()?
+            .map_or(end, |present| end.min(present));
         let mut runs: Vec<Range<u64>> = Vec::new();
         let note = &mut |run: Range<u64>| runs.push(run);
         self.written.for_each(map, DATA_START..end, note)?;
@@ -178,31 +175,38 @@ impl Outside {
             for start in run.clone().step_by(COMPARED_BYTES as usize) {
                 let piece = start..(start + COMPARED_BYTES).min(run.end);
                 buffer.resize((piece.end - piece.start) as usize, 0);
-                heap.read_at(&mut buffer, piece.start)?;
+                backing.heap.read_at(&mut buffer, piece.start)?;
                 for (page, of_file) in (piece.start / PAGE_BYTES..).zip(buffer.as_chunks().0) {
                     // Without a copy nobody knows what was committed of lines that the file does not hold: they are taken for stored to.
+                    // Nor is what the file shows where its space was given back what the medium has.
                     let (image, unknown) = match self.committed.get(&page) {
+                        _ if backing.is_hollow(page)? => (of_file, u64::MAX),
                         Some(copy) => (&**copy, 0),
-                        None => (of_file, pending.get(&page).copied().unwrap_or(0)),
+                        None => (of_file, backing.pending.get(&page).copied().unwrap_or(0)),
                     };
                     let now = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
                     let stored = (differing_lines(now, image) | unknown) & !cards.lines_of(page);
-                    self.mark(cards, page, stored);
+                    self.mark(cards, page, stored, unknown);
                 }
             }
         }
         Ok(())
     }
 
-    fn mark(&mut self, cards: &mut Cards, page: u64, lines: u64) {
+    fn mark(&mut self, cards: &mut Cards, page: u64, lines: u64, unknown: u64) {
         for run in (DirtyPage { page, lines }).runs() {
             cards.mark(run.start, run.end - run.start);
-            if self.tracking == Tracking::Both {
-                self.missed.lines += (run.end - run.start) / LINE_BYTES;
-                let room = OFFSETS_KEPT.saturating_sub(self.missed.offsets.len());
-                let lines = run.step_by(LINE_BYTES as usize).take(room);
-                self.missed.offsets.extend(lines);
-            }
+        }
+        if self.tracking != Tracking::Both {
+            return;
+        }
+        // Of those that are only taken for stored to, nobody missed any.
+        let lines = lines & !unknown;
+        self.missed.lines += u64::from(lines.count_ones());
+        for run in (DirtyPage { page, lines }).runs() {
+            let room = OFFSETS_KEPT.saturating_sub(self.missed.offsets.len());
+            let lines = run.step_by(LINE_BYTES as usize).take(room);
+            self.missed.offsets.extend(lines);
         }
     }
 
@@ -312,21 +316,14 @@ impl Region {
 
     /// Marks what was stored and is not marked yet. To be called before anything is concluded from cards.
     pub(crate) fn see_stores(&mut self) -> Result<()> {
-        let (Some(outside), Some(backing)) = (&mut self.outside, &self.backing) else {
+        let (Some(outside), Some(backing)) = (&mut self.outside, &mut self.backing) else {
             return Ok(());
         };
         if !outside.asks() {
             return Ok(());
         }
-        let end = backing.committed_end();
         outside
-            .see(
-                &self.map,
-                &mut self.cards,
-                &*backing.heap,
-                &backing.pending,
-                end,
-            )
+            .see(&self.map, &mut self.cards, backing)
             .map_err(|e| Error::io(backing.path_text(), "find out what was stored", e))
     }
 

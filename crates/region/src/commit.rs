@@ -163,6 +163,13 @@ impl Backing {
         Ok(())
     }
 
+    /// Whether the heap file's bytes of a page may be others on the medium: its space was given back, and the hole, which reads as zeros, may not
+    /// have arrived. So only lines that a frame has are known to be there after a power cut: nothing can be concluded from the others, and
+    /// they have no sum before the next checkpoint.
+    pub(crate) fn is_hollow(&mut self, page: u64) -> io::Result<bool> {
+        Ok(page * PAGE_BYTES < self.superblock.end && self.sums.is_unknown(page)?)
+    }
+
     /// Rule 4: whatever `result` says, an error closes this handle for writing.
     pub(crate) fn poison_on_error(
         &mut self,
@@ -713,7 +720,7 @@ impl Region {
             pages.map(sum).collect()
         };
         let fresh_sums = sums_of(&mut (old_end / PAGE_BYTES..self.end / PAGE_BYTES));
-        let page_sums = match outside {
+        let mut page_sums = match outside {
             None => sums_of(&mut dirty.iter().map(|dirty| dirty.page)),
             Some(outside) if outside.keeps_copies() => {
                 copies.iter().map(|page| page_sum(&page[..])).collect()
@@ -721,6 +728,12 @@ impl Region {
             // Not known: a page may hold stores that were not marked. A checkpoint looks what it became.
             Some(_) => vec![0; dirty.len()],
         };
+        for (dirty, sum) in dirty.iter().zip(&mut page_sums) {
+            let hollow = backing.is_hollow(dirty.page);
+            if hollow.map_err(|e| backing.io("read its sums", e))? {
+                *sum = 0;
+            }
+        }
 
         let contents = Contents {
             generation: backing.superblock.generation,
@@ -925,7 +938,11 @@ impl Region {
         };
         backing.check_writer("discard")?;
         let settled = backing.applied_seq == backing.tail.seq && offset + len <= backing.tail.end;
-        if !settled || backing.tail.offset != FRAMES_START || offset < crate::DATA_START {
+        if !settled
+            || !backing.sums.is_there()
+            || backing.tail.offset != FRAMES_START
+            || offset < crate::DATA_START
+        {
             return Ok(false); // a frame in the journal could be replayed over it, or its fresh checksum be asked for
         }
         if !backing

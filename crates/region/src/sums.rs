@@ -13,7 +13,7 @@ use crate::layout::{
 };
 use crate::map::Map;
 use crate::storage::Storage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind as IoKind};
 
 /// Sums are written in ascending order, in rounds of up to so many.
@@ -33,7 +33,12 @@ pub(crate) struct Sums {
     file: Option<Box<dyn Storage>>,
     /// It belongs to this heap and checkpoint.
     usable: bool,
+    /// Of stretches of pages that were asked about: which have a sum.
+    known: HashMap<u64, [u64; STRETCH_PAGES as usize / 64]>,
 }
+
+/// Pages whose sums are looked at together: those of a page of the file.
+const STRETCH_PAGES: u64 = PAGE_BYTES / SUM_BYTES as u64;
 
 impl Sums {
     /// Looks whether `file` belongs to `superblock`: written for it, or for the next one that did not come to be.
@@ -45,6 +50,7 @@ impl Sums {
             return Ok(Sums {
                 file: None,
                 usable: false,
+                known: HashMap::new(),
             });
         };
         let mut header = [0; SUMS_HEADER_BYTES];
@@ -59,12 +65,40 @@ impl Sums {
         Ok(Sums {
             file: Some(file),
             usable,
+            known: HashMap::new(),
         })
     }
 
     /// Believe nothing of it: the heap was opened without its journal.
     pub(crate) fn distrust(&mut self) {
         self.usable = false;
+        self.known.clear();
+    }
+
+    /// Whether there is a file, so that [`Sums::forget`] is remembered.
+    pub(crate) fn is_there(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Whether nothing was noted of a page at the last checkpoint, or it was forgotten since. False where there is no file: then nothing was
+    /// forgotten either.
+    pub(crate) fn is_unknown(&mut self, page: u64) -> io::Result<bool> {
+        if self.file.is_none() || !self.usable {
+            return Ok(self.file.is_some());
+        }
+        let stretch = page / STRETCH_PAGES;
+        let at = page % STRETCH_PAGES;
+        if let Some(known) = self.known.get(&stretch) {
+            return Ok(known[at as usize / 64] >> (at % 64) & 1 == 0);
+        }
+        let mut sums = [0; STRETCH_PAGES as usize];
+        self.read(stretch * STRETCH_PAGES, &mut sums)?;
+        let mut known = [0; STRETCH_PAGES as usize / 64];
+        for (i, &sum) in sums.iter().enumerate() {
+            known[i / 64] |= u64::from(sum != 0) << (i % 64);
+        }
+        self.known.insert(stretch, known);
+        Ok(sums[at as usize] == 0)
     }
 
     /// Sums of the pages from `first` on, as many as `sums` has room for; 0 where not known.
@@ -94,6 +128,7 @@ impl Sums {
         next: &Superblock,
         fill: impl FnOnce(&mut dyn FnMut(u64, u64) -> io::Result<()>) -> io::Result<bool>,
     ) -> io::Result<()> {
+        self.known.clear();
         let Some(file) = &mut self.file else {
             return Ok(());
         };
@@ -120,13 +155,18 @@ impl Sums {
 
     /// Forgets the sums of pages whose content is about to be given up, and flushes.
     pub(crate) fn forget(&mut self, first: u64, pages: u64) -> io::Result<()> {
+        self.known.clear();
         let Some(file) = self.file.as_mut().filter(|_| self.usable) else {
             return Ok(());
         };
-        file.write_at(
-            &vec![0; pages as usize * SUM_BYTES],
-            SUMS_START + first * SUM_BYTES as u64,
-        )?;
+        let zeros = vec![0; pages as usize * SUM_BYTES];
+        let written = file.write_at(&zeros, SUMS_START + first * SUM_BYTES as u64);
+        if let Err(error) = written {
+            // Part of a sum may be there: nothing of the table can be believed.
+            self.usable = false;
+            let _ = blank(&mut **file);
+            return Err(error);
+        }
         file.sync()
     }
 

@@ -6,7 +6,7 @@ use region::{
     ByAddress, DATA_START, Durability, Options, PAGE_BYTES, Place, Region, Tracking, mark_address,
 };
 use testkit::crash::{Effort, History, Subject, climb};
-use testkit::disk::Machine;
+use testkit::disk::{Fault, Machine};
 use testkit::rng::Rng;
 
 #[derive(Default)]
@@ -382,5 +382,46 @@ fn a_commit_that_did_not_arrive_never_returns() {
         let image = wreck.image(|versions| rng.below(versions as u64 + 1) as usize);
         let region = subject.open(&Machine::new(image, 0), 3).unwrap();
         assert_eq!(fingerprint(&region), subject.blank_state());
+    }
+}
+
+/// A heap whose one page was given back, with the machine it is on. With `fault`, that operation of it failed.
+fn with_a_page_given_back(subject: &Bytes, fault: Option<u64>) -> (Machine, Region, u64) {
+    let machine = Machine::new(subject.blank(), 0);
+    let mut region = subject.open(&machine, 1).unwrap();
+    let page = region.extend(PAGE_BYTES).unwrap();
+    region.bytes_mut(page, PAGE_BYTES).unwrap().fill(0xaa);
+    region.commit(Durability::Durable).unwrap();
+    assert!(region.checkpoint().unwrap());
+    if let Some(at) = fault {
+        machine.fault_at(machine.operations() + at, Fault::Fails { errno: 5 });
+    }
+    let given = region.discard(page, PAGE_BYTES);
+    assert!(fault.is_some() || given.unwrap());
+    (machine, region, page)
+}
+
+/// Space was given back, used again and committed; the power went before the medium had it that the space was given back. Its
+/// old bytes are there again, between those that the frame has.
+#[test]
+fn space_given_back_and_used_again_opens_after_a_power_cut() {
+    let subject = Bytes::default();
+    let use_again = |machine: &Machine, mut region: Region, page: u64| {
+        region.put(page, 7u64).unwrap();
+        region.commit(Durability::Durable).unwrap();
+        let image = machine.wreck().image(|_| 0); // what was not flushed did not arrive
+        let region = subject.open(&Machine::new(image, 0), 2).unwrap();
+        assert_eq!(region.get::<u64>(page).unwrap(), 7);
+    };
+    let (machine, region, page) = with_a_page_given_back(&subject, None);
+    use_again(&machine, region, page);
+    // The same by the next process, wherever the first one ended while it gave the space back.
+    for at in 0..6 {
+        println!("the operation {at} fails");
+        let (machine, region, page) = with_a_page_given_back(&subject, Some(at));
+        drop(region);
+        let next = machine.survivor(1);
+        let region = subject.open(&next, 1).unwrap();
+        use_again(&next, region, page);
     }
 }
