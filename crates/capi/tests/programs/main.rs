@@ -3,4 +3,5 @@
 
 mod build;
 mod heaps;
+mod lua;
 mod msync;
