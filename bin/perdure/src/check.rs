@@ -115,6 +115,14 @@ fn print_report(report: &Report, out: &mut Out) -> Result<()> {
         report.blocks,
         text::size(report.block_bytes)
     )?;
+    if report.program_blocks > 0 {
+        writeln!(
+            out,
+            "{} of these blocks, {}, are a program's: what refers to them only it knows",
+            report.program_blocks,
+            text::size(report.program_bytes)
+        )?;
+    }
     if report.pages_compared < report.pages {
         writeln!(
             out,
