@@ -230,25 +230,21 @@ Value *CallEmitter::isUnseen(CallBase &Call) {
     // 0 until the program's start has asked: unseen, which is always right.
     return B.CreateICmpEQ(B.CreateLoad(Byte, Slot), B.getInt8(0));
   }
-  // Only an aligned address is asked: all twelve bytes lie in its page.
+  // Asked at the address rounded down, which lies in the callee's page in any
+  // case; then a callee that is not aligned is not instrumented.
   Value *Target = Call.getCalledOperand();
-  Value *Low = B.CreateAnd(B.CreatePtrToInt(Target, B.getInt64Ty()),
-                           B.getInt64(PERDURE_SIGNATURE_ALIGN - 1));
-  Instruction *Ask = E.when(B.CreateICmpEQ(Low, B.getInt64(0)), &Call,
-                            /*Unlikely=*/false);
-  Builder C(Ask);
-  LoadInst *Found = C.CreateAlignedLoad(
-      C.getInt32Ty(), C.CreateConstGEP1_64(Byte, Target, PERDURE_SIGNATURE_OFFSET),
-      Align(4));
+  Value *Address = B.CreatePtrToInt(Target, B.getInt64Ty());
+  Value *At = B.CreateIntToPtr(
+      B.CreateAdd(
+          B.CreateAnd(Address, B.getInt64(-int64_t(PERDURE_SIGNATURE_ALIGN))),
+          B.getInt64(PERDURE_SIGNATURE_OFFSET)),
+      B.getPtrTy());
+  LoadInst *Found = B.CreateAlignedLoad(B.getInt32Ty(), At, Align(4));
   Found->setMetadata(LLVMContext::MD_nosanitize,
                      MDNode::get(M.getContext(), {}));
-  Value *Other = C.CreateICmpNE(Found, C.getInt32(PERDURE_SIGNATURE));
-  BasicBlock *Asked = Ask->getParent();
-  Builder J(&Call);
-  PHINode *Result = J.CreatePHI(J.getInt1Ty(), 2);
-  for (BasicBlock *P : predecessors(Call.getParent()))
-    Result->addIncoming(P == Asked ? Other : J.getTrue(), P);
-  return Result;
+  Value *Other = B.CreateICmpNE(Found, B.getInt32(PERDURE_SIGNATURE));
+  Value *Low = B.CreateAnd(Address, B.getInt64(PERDURE_SIGNATURE_ALIGN - 1));
+  return B.CreateOr(Other, B.CreateICmpNE(Low, B.getInt64(0)));
 }
 
 /// The return that a call in tail position is followed by.

@@ -44,7 +44,7 @@ private:
   void invoke(llvm::CallBase &Call);
   void opaque(llvm::CallBase &Call);
 
-  /// Whether the callee lacks the signature; may split the block.
+  /// Whether the callee lacks the signature.
   llvm::Value *isUnseen(llvm::CallBase &Call);
   /// Calls the callee once more, on a path of its own that is entered and left.
   void duplicate(llvm::CallInst &Call, llvm::Value *Unseen);

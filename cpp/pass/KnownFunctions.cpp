@@ -591,6 +591,7 @@ constexpr KnownFunction Runtime{"perdure", 0};
 constexpr KnownFunction Throw{"throw", 0};
 // Members and operators of std::ostream: the stream, and what it was given.
 constexpr KnownFunction Stream{"ostream", Arguments};
+constexpr KnownFunction Destructor{"exception", Arguments};
 
 } // namespace
 
@@ -612,6 +613,16 @@ const KnownFunction *KnownFunction::find(StringRef Name) {
                            "_ZSt4endlI", "_ZSt5flushI"})
     if (Name.starts_with(Prefix))
       return &Stream;
+  // Destructors of the standard exceptions, which __cxa_throw is given. They
+  // write to the exception and to the text that the library shares.
+  for (StringRef Class : {"9exception", "11logic_error", "13runtime_error",
+                          "12domain_error", "16invalid_argument",
+                          "12length_error", "12out_of_range", "11range_error",
+                          "14overflow_error", "15underflow_error",
+                          "9bad_alloc", "8bad_cast", "12system_error"})
+    if (Name.starts_with(("_ZNSt" + Class + "D").str()) &&
+        Name.ends_with("Ev"))
+      return &Destructor;
   return nullptr;
 }
 

@@ -24,7 +24,7 @@ using namespace perdure;
 
 /// What the computation of a range may cost, in the units of isHighCost-
 /// Expansion: a few instructions, no division.
-static constexpr unsigned ExpansionBudget = 16;
+static constexpr unsigned ExpansionBudget = 64;
 
 static bool hasBarrier(const Loop &L, const Effects &E) {
   return any_of(L.blocks(), [&](BasicBlock *B) { return E.isBarrier(*B); });
@@ -246,7 +246,8 @@ void perdure::hoistFromLoops(SmallVectorImpl<Access> &Accesses,
   const DataLayout &DL =
       Accesses.front().At->getFunction()->getParent()->getDataLayout();
   // Inner loops first: their ranges may be rows of an outer loop's.
-  for (Loop *L : reverse(LI.getLoopsInPreorder())) {
+  SmallVector<Loop *, 4> Loops = LI.getLoopsInPreorder();
+  for (Loop *L : reverse(Loops)) {
     if (!L->getLoopPreheader() || hasBarrier(*L, E))
       continue;
     Hoister H(*L, DT, SE, TTI, DL);
