@@ -1,12 +1,15 @@
 //===- Options.cpp - What the command line says ---------------------------===//
 
 #include "Options.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/CommandLine.h"
 #include <cstdlib>
 
 using namespace llvm;
 
+static cl::opt<bool>
+    LinkTimeOption("perdure-at-link-time", cl::Hidden,
+                   cl::desc("leave the work to the linker, which runs this "
+                            "pass over all of the program"));
 static cl::opt<bool> VerifyOption("perdure-verify", cl::Hidden,
                                   cl::desc("ask for verify mode by default"));
 static cl::opt<std::string>
@@ -17,23 +20,14 @@ static cl::list<std::string>
                  cl::value_desc("function"),
                  cl::desc("functions to leave as they are"));
 
-static const char *fromEnvironment(const char *Name) {
-  const char *Value = std::getenv(Name);
-  return Value ? Value : "";
-}
-
 const perdure::Options &perdure::Options::get() {
   static const Options Chosen = [] {
     Options O;
-    O.Verify = VerifyOption || *fromEnvironment("PERDURE_PASS_VERIFY");
-    O.StatsFile = StatsOption.empty() ? fromEnvironment("PERDURE_PASS_STATS")
-                                      : StatsOption.getValue();
+    O.AtLinkTime = LinkTimeOption;
+    O.Verify = VerifyOption;
+    const char *File = std::getenv("PERDURE_PASS_STATS");
+    O.StatsFile = StatsOption.empty() && File ? File : StatsOption.getValue();
     for (const std::string &Name : IgnoreOption)
-      O.Ignored.insert(Name);
-    SmallVector<StringRef, 8> Names;
-    StringRef(fromEnvironment("PERDURE_PASS_IGNORE"))
-        .split(Names, ',', -1, /*KeepEmpty=*/false);
-    for (StringRef Name : Names)
       O.Ignored.insert(Name);
     return O;
   }();

@@ -1,8 +1,8 @@
 //===- Options.h - What the command line says -------------------*- C++ -*-===//
 //
-// The options of the pass, as perdure-cc hands them on: by -mllvm where the
-// compiler runs the pass, by the environment where the linker does, which
-// reads its own options before it loads a plugin.
+// The options of the pass, as perdure-cc hands them on by -mllvm. A linker
+// reads its options before it loads a plugin: there, the file of statistics is
+// named by the environment, and the rest was noted in the bitcode.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +16,8 @@
 namespace perdure {
 
 struct Options {
+  /// Only note what the command line says: the linker runs the pass.
+  bool AtLinkTime = false;
   /// Objects ask for verify mode.
   bool Verify = false;
   /// A file to which a line of statistics is added for each module; or none.

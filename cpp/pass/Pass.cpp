@@ -25,6 +25,9 @@ using namespace llvm;
 using namespace perdure;
 
 static constexpr const char *Instrumented = "perdure-instrumented";
+/// What is noted in bitcode for the linker.
+static constexpr const char *Ignore = "perdure-ignore";
+static constexpr const char *Verify = "perdure-verify";
 
 /// Functions with __attribute__((annotate("perdure_ignore"))), or named by the
 /// user.
@@ -44,7 +47,7 @@ static void findIgnored(Module &M, ModuleFacts &Facts) {
   for (Function &F : M)
     // A naked function is assembly and nothing else.
     if (Options::get().Ignored.contains(F.getName()) ||
-        F.hasFnAttribute(Attribute::Naked))
+        F.hasFnAttribute(Ignore) || F.hasFnAttribute(Attribute::Naked))
       Facts.Ignored.insert(&F);
 }
 
@@ -85,6 +88,14 @@ struct StoreTracking : PassInfoMixin<StoreTracking> {
         AM.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
     ModuleFacts Facts;
     findIgnored(M, Facts);
+    if (Options::get().Verify)
+      M.setModuleFlag(Module::Max, Verify, 1);
+    if (Options::get().AtLinkTime) {
+      for (Function &F : M)
+        if (Facts.Ignored.contains(&F))
+          F.addFnAttr(Ignore);
+      return PreservedAnalyses::none();
+    }
     findQuiet(M, Facts, FAM);
 
     Stats Counts;
@@ -145,7 +156,7 @@ private:
     auto *Flag = new GlobalVariable(
         M, Byte, /*isConstant=*/true, GlobalValue::WeakAnyLinkage,
         ConstantInt::get(Byte, PERDURE_INSTRUMENTED |
-                                   (Options::get().Verify
+                                   (M.getModuleFlag(Verify)
                                         ? PERDURE_INSTRUMENTED_VERIFY
                                         : 0)),
         "__perdure_instrumented");

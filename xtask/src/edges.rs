@@ -29,13 +29,14 @@ enum Floor {
     Apart,
 }
 
-const HOUSE: [(&str, Floor); 8] = [
+const HOUSE: [(&str, Floor); 9] = [
     ("region", Floor::At(1)),
     ("awk-syntax", Floor::At(1)),
     ("heap", Floor::At(2)),
     ("awk", Floor::At(3)),
     ("pmawk", Floor::At(4)),
     ("perdure", Floor::At(4)),
+    ("perdure-cc", Floor::Apart),
     ("testkit", Floor::Tests),
     ("xtask", Floor::Apart),
 ];

@@ -3,7 +3,7 @@
 #include "../heap.h"
 #include "mixed.h"
 #include <stdlib.h>
-plain_function kept = plain_store;
+plain_function volatile kept = plain_store;
 int main(void) {
   long *p = perdure_alloc(80);
   CLAIM(perdure_is_unseen()); perdure_commit(); CLAIM(perdure_is_unseen());
