@@ -14,7 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifndef HEAP_SIZE
 #define HEAP_SIZE ((size_t)4 << 20)
+#endif
 #define LINE ((size_t)1 << PERDURE_CARD_SHIFT)
 #define LINES (HEAP_SIZE / LINE)
 
