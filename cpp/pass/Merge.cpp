@@ -3,8 +3,9 @@
 // Two steps. Within a block, writes near each other, at constant distances,
 // share a mark in front of the first. Then a mark is dropped where earlier ones
 // cover it on every path: available expressions, where a barrier ends
-// everything and the definition of a value that an address is computed from
-// ends what was known of the address in the last round of a loop.
+// everything. What was marked in the last round of a loop needs no end of its
+// own: an address that is computed anew there has a path from its computation
+// to here in the first round, too, and is covered only if each such path marks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,9 +13,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/PostOrderIterator.h"
-#include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ScalarEvolution.h"
-#include "llvm/Analysis/ScalarEvolutionExpressions.h"
 #include "llvm/IR/CFG.h"
 
 using namespace llvm;
@@ -57,7 +56,8 @@ public:
         ByBlock[A.At->getParent()].push_back(&A);
     for (BasicBlock &B : F)
       group(B);
-    findKillers();
+    for (size_t I = 0; I != Groups.size(); ++I)
+      ByBase[Groups[I].Base].push_back(I);
     solve();
   }
 
@@ -114,34 +114,6 @@ private:
     Groups.push_back({Base, {{&A, Low, High}}, Low, High});
   }
 
-  /// Where a value that a base is computed from gets another value.
-  void findKillers() {
-    DenseMap<const SCEV *, SmallPtrSet<const BasicBlock *, 4>> Cache;
-    for (size_t I = 0; I != Groups.size(); ++I) {
-      auto [At, New] = Cache.try_emplace(Groups[I].Base);
-      auto &Blocks = At->second;
-      if (New) {
-        struct Collector {
-          SmallPtrSet<const BasicBlock *, 4> &Blocks;
-          bool follow(const SCEV *S) {
-            if (const auto *U = dyn_cast<SCEVUnknown>(S)) {
-              if (auto *V = dyn_cast<Instruction>(U->getValue()))
-                Blocks.insert(V->getParent());
-            } else if (const auto *R = dyn_cast<SCEVAddRecExpr>(S)) {
-              Blocks.insert(R->getLoop()->getHeader());
-            }
-            return true;
-          }
-          bool isDone() const { return false; }
-        } C{Blocks};
-        visitAll(Groups[I].Base, C);
-      }
-      for (const BasicBlock *B : Blocks)
-        Killed.try_emplace(B, Groups.size()).first->second.set(I);
-      ByBase[Groups[I].Base].push_back(I);
-    }
-  }
-
   void solve() {
     ReversePostOrderTraversal<Function *> Order(&F);
     for (BasicBlock *B : Order)
@@ -166,17 +138,9 @@ private:
 
   BitVector atStart(const BasicBlock &B) const {
     BitVector Known(Groups.size(), !B.isEntryBlock());
-    bool Any = false;
-    for (const BasicBlock *P : predecessors(&B)) {
-      if (auto Found = Out.find(P); Found != Out.end()) {
+    for (const BasicBlock *P : predecessors(&B))
+      if (auto Found = Out.find(P); Found != Out.end())
         Known &= Found->second;
-        Any = true;
-      }
-    }
-    if (!Any)
-      Known.reset();
-    if (auto Found = Killed.find(&B); Found != Killed.end())
-      Known.reset(Found->second);
     return Known;
   }
 
@@ -232,7 +196,7 @@ private:
   DenseMap<const BasicBlock *, SmallVector<Event, 8>> Events;
   SmallVector<Group, 16> Groups;
   DenseMap<const SCEV *, SmallVector<size_t, 4>> ByBase;
-  DenseMap<const BasicBlock *, BitVector> Killed, Out;
+  DenseMap<const BasicBlock *, BitVector> Out;
 };
 
 } // namespace

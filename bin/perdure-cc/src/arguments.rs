@@ -41,9 +41,40 @@ pub struct Arguments {
 
 /// Options of clang whose value is the next word.
 const WITH_VALUE: [&str; 34] = [
-    "-o", "-x", "-I", "-L", "-l", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-isysroot",
-    "-iprefix", "-iwithprefix", "-MF", "-MT", "-MQ", "-MJ", "-T", "-Xlinker", "-Xassembler", "-Xpreprocessor", "-Xclang",
-    "-mllvm", "-z", "-u", "-e", "-target", "-arch", "-G", "-rpath", "-plugin", "--param",
+    "-o",
+    "-x",
+    "-I",
+    "-L",
+    "-l",
+    "-D",
+    "-U",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-isysroot",
+    "-iprefix",
+    "-iwithprefix",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-T",
+    "-Xlinker",
+    "-Xassembler",
+    "-Xpreprocessor",
+    "-Xclang",
+    "-mllvm",
+    "-z",
+    "-u",
+    "-e",
+    "-target",
+    "-arch",
+    "-G",
+    "-rpath",
+    "-plugin",
+    "--param",
 ];
 
 impl Arguments {
@@ -113,9 +144,8 @@ impl Arguments {
         }
         match text.as_str() {
             "--help" | "-help" => self.wants_help = true,
-            "-c" | "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only" | "--analyze" | "-emit-ast" | "--precompile" => {
-                self.stops_early = true
-            }
+            "-c" | "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only" | "--analyze" | "-emit-ast"
+            | "--precompile" => self.stops_early = true,
             "-r" | "-nostdlib" | "-nodefaultlibs" => self.is_bare = true,
             "-flto" | "-flto=full" | "-flto=auto" | "-flto=jobserver" => self.lto = Lto::Full,
             "-flto=thin" => self.lto = Lto::Thin,
@@ -158,7 +188,8 @@ impl Arguments {
                     "-stats" if !value.is_empty() => {
                         let at = "-fperdure-stats=".len();
                         let file = std::ffi::OsStr::from_bytes(&word.as_bytes()[at..]).to_owned();
-                        let here = std::env::current_dir().context("cannot tell the current folder")?;
+                        let here =
+                            std::env::current_dir().context("cannot tell the current folder")?;
                         self.stats = Some(Some(here.join(file).into()));
                     }
                     "-ignore" if !value.is_empty() => {
@@ -227,7 +258,9 @@ mod tests {
 
     #[test]
     fn words_of_ours_do_not_reach_clang() {
-        let a = read("-c -fperdure-stats -O2 -fperdure-ignore=f,g x.c -fperdure-ignore=h -fperdure-no-runtime");
+        let a = read(
+            "-c -fperdure-stats -O2 -fperdure-ignore=f,g x.c -fperdure-ignore=h -fperdure-no-runtime",
+        );
         assert_eq!(a.words, ["-c", "-O2", "x.c"]);
         assert_eq!(a.ignore, "f,g,h");
         assert!(a.no_runtime && a.stats == Some(None) && !a.links());
@@ -255,7 +288,10 @@ mod tests {
 
     #[test]
     fn files_of_arguments_are_split_as_clang_splits_them() {
-        assert_eq!(split(b"a  'b c'\t\"d\\\"e\" f\\ g\n''"), ["a", "b c", "d\"e", "f g", ""]);
+        assert_eq!(
+            split(b"a  'b c'\t\"d\\\"e\" f\\ g\n''"),
+            ["a", "b c", "d\"e", "f g", ""]
+        );
     }
 
     #[test]

@@ -17,21 +17,33 @@ pub struct Plan {
 
 /// # Errors
 /// When link-time optimization is asked for with a linker that cannot load the pass.
-pub fn plan(arguments: &Arguments, tools: &Tools, is_cxx: bool, stats: Option<&Path>) -> Result<Plan> {
+pub fn plan(
+    arguments: &Arguments,
+    tools: &Tools,
+    is_cxx: bool,
+    stats: Option<&Path>,
+) -> Result<Plan> {
     let mut words: Vec<OsString> = Vec::new();
     let mut environment = Vec::new();
     if is_cxx {
         words.push("--driver-mode=g++".into());
     }
     let uses_lld = match &arguments.linker {
-        Some(linker) => Path::new(linker).file_name().is_some_and(|n| n.to_string_lossy().contains("lld")),
+        Some(linker) => Path::new(linker)
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().contains("lld")),
         None => arguments.lto != Lto::None,
     };
     // Options of a step that does not happen here are no mistake of the user's.
     words.push("--start-no-unused-arguments".into());
     words.push(joined("-fpass-plugin=", &tools.pass));
     // A second time, and early: so that clang knows the options of the pass when it reads them.
-    words.extend(["-Xclang".into(), "-load".into(), "-Xclang".into(), tools.pass.clone().into()]);
+    words.extend([
+        "-Xclang".into(),
+        "-load".into(),
+        "-Xclang".into(),
+        tools.pass.clone().into(),
+    ]);
     let mut option = |text: OsString| words.extend(["-mllvm".into(), text]);
     if arguments.verifies() {
         option("-perdure-verify".into());
@@ -67,7 +79,11 @@ pub fn plan(arguments: &Arguments, tools: &Tools, is_cxx: bool, stats: Option<&P
     words.push("--end-no-unused-arguments".into());
     words.extend(arguments.words.iter().cloned());
     if let (true, false, Some(folder)) = (arguments.links(), arguments.is_bare, &tools.library) {
-        words.extend([joined("-L", folder), "-lperdure".into(), joined("-Wl,-rpath,", folder)]);
+        words.extend([
+            joined("-L", folder),
+            "-lperdure".into(),
+            joined("-Wl,-rpath,", folder),
+        ]);
     }
     Ok(Plan {
         words,

@@ -34,7 +34,10 @@ fn clang() -> Result<PathBuf> {
         if told.is_file() {
             return Ok(told);
         }
-        bail!("no clang at {}, where $PERDURE_CLANG says it is", told.display());
+        bail!(
+            "no clang at {}, where $PERDURE_CLANG says it is",
+            told.display()
+        );
     }
     std::env::var_os("PATH")
         .iter()
@@ -57,10 +60,17 @@ fn pass(here: &Path) -> Result<PathBuf> {
             // clang may be run in another folder by whoever reads its -###.
             return std::path::absolute(&told).context("cannot tell the current folder");
         }
-        bail!("no pass at {}, where $PERDURE_PASS says it is", told.display());
+        bail!(
+            "no pass at {}, where $PERDURE_PASS says it is",
+            told.display()
+        );
     }
     // Installed; or in the folder that cargo builds in.
-    let places = [here.join("../lib/perdure"), here.to_owned(), here.join("..")];
+    let places = [
+        here.join("../lib/perdure"),
+        here.to_owned(),
+        here.join(".."),
+    ];
     places
         .iter()
         .map(|folder| folder.join(PASS))
@@ -77,12 +87,20 @@ fn pass(here: &Path) -> Result<PathBuf> {
 }
 
 fn library(here: &Path) -> Option<PathBuf> {
-    let holds = |folder: &PathBuf| ["libperdure.so", "libperdure.a"].iter().any(|name| folder.join(name).is_file());
+    let holds = |folder: &PathBuf| {
+        ["libperdure.so", "libperdure.a"]
+            .iter()
+            .any(|name| folder.join(name).is_file())
+    };
     if let Some(told) = std::env::var_os("PERDURE_LIB") {
         return Some(PathBuf::from(told)).filter(holds);
     }
-    [here.join("../lib"), here.join("../lib/perdure"), here.to_owned()]
-        .into_iter()
-        .find(holds)
-        .and_then(|folder| folder.canonicalize().ok())
+    [
+        here.join("../lib"),
+        here.join("../lib/perdure"),
+        here.to_owned(),
+    ]
+    .into_iter()
+    .find(holds)
+    .and_then(|folder| folder.canonicalize().ok())
 }

@@ -68,9 +68,9 @@ fn run(name: &OsString, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
         return Err(anyhow::Error::new(clang.exec())
             .context(format!("cannot run {}", tools.clang.display())));
     }
-    let status = clang
-        .status()
-        .map_err(|e| anyhow::Error::new(e).context(format!("cannot run {}", tools.clang.display())))?;
+    let status = clang.status().map_err(|e| {
+        anyhow::Error::new(e).context(format!("cannot run {}", tools.clang.display()))
+    })?;
     stats.print()?;
     if after_link && !status.success() {
         eprintln!(

@@ -40,7 +40,8 @@ impl Collection {
             Some(None) => {
                 let name = format!("perdure-stats-{}", std::process::id());
                 let path = std::env::temp_dir().join(name);
-                std::fs::write(&path, "").with_context(|| format!("cannot write {}", path.display()))?;
+                std::fs::write(&path, "")
+                    .with_context(|| format!("cannot write {}", path.display()))?;
                 Collection::Table(path)
             }
         })
@@ -125,7 +126,12 @@ mod tests {
             json!({"object": "b.c", "seen": 5, "inline": 1, "stack": 4}),
         ];
         let text = table(&lines);
-        let sum: Vec<&str> = text.lines().last().expect("three rows").split_whitespace().collect();
+        let sum: Vec<&str> = text
+            .lines()
+            .last()
+            .expect("three rows")
+            .split_whitespace()
+            .collect();
         assert_eq!(sum[..5], ["15", "8", "3", "0", "4"]);
         assert_eq!(sum.last(), Some(&"sum"));
     }

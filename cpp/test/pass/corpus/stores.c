@@ -25,7 +25,26 @@ __attribute__((noinline)) static void vla(int n, void *to, void *from) {
   (*a)[n - 1].v[0] = 3;
 }
 
+// Where some of the lines are marked already, and others are not.
+__attribute__((noinline)) static void put(void *at, long v) { memcpy(at, &v, 8); }
+__attribute__((noinline)) static void put_byte(char *at) { *at ^= 1; }
+static void partly_marked(char *raw, struct large *l) {
+  for (int i = 0; i < 192; i++) {
+    for (int line = 0; line < 4; line++) {
+      put_byte(raw + line * 64); put(raw + i, next() | 1L << 40); EXACT(); perdure_commit();
+    }
+  }
+  for (int i = 0; i < 40; i++) l[1].v[i] = next();
+  for (int i = 0; i < 63; i++) {
+    perdure_commit(); l[1].v[7]++;
+    for (int word = 0; word < 40; word++) l[1].v[word] += 0x0101010101010101;
+    perdure_commit();
+    for (int line = 0; line < 5; line++) if (i >> line & 1) put_byte((char *)l + line * 64);
+    copy(&l[0], &l[1]); EXACT(); perdure_commit();
+  }
+}
 int main(void) {
+  partly_marked(perdure_alloc(512), perdure_alloc(3 * sizeof(struct large)));
   ONE(char, next()); ONE(short, next()); ONE(int, next()); ONE(long, next() * 77777L);
   ONE(float, next() * 0.5f); ONE(double, next() * 0.25); ONE(long double, next() * 0.125L);
   ONE(double complex, next() + next() * I); ONE(float complex, next() + 2 * I); ONE(long double complex, next() + 2 * I);

@@ -20,10 +20,10 @@ struct Struct {
 }
 
 enum Field {
-    Number(&'static str),
-    Bits(u64),
+    Number,
+    Bits,
     Real,
-    Array(&'static str, u64),
+    Array(u64),
     Inner(usize),
     Next,
 }
@@ -74,7 +74,11 @@ impl Maker {
     }
 
     fn a_struct(&mut self, number: usize) {
-        let packed = if self.below(3) == 0 { "__attribute__((packed)) " } else { "" };
+        let packed = if self.below(3) == 0 {
+            "__attribute__((packed)) "
+        } else {
+            ""
+        };
         let mut fields = Vec::new();
         let mut text = format!("struct {packed}S{number} {{ ");
         for f in 0..2 + self.below(7) {
@@ -83,7 +87,7 @@ impl Maker {
                 0 => {
                     let bits = 1 + self.below(31);
                     write!(text, "u32 f{f} : {bits}; ").expect("text");
-                    Field::Bits(bits)
+                    Field::Bits
                 }
                 1 => {
                     write!(text, "double f{f}; ").expect("text");
@@ -92,7 +96,7 @@ impl Maker {
                 2 | 3 => {
                     let count = 1 << self.below(6);
                     write!(text, "{number_type} f{f}[{count}]; ").expect("text");
-                    Field::Array(number_type, count)
+                    Field::Array(count)
                 }
                 4 if number > 0 => {
                     let inner = self.below(number as u64) as usize;
@@ -105,7 +109,7 @@ impl Maker {
                 }
                 _ => {
                     write!(text, "{number_type} f{f}; ").expect("text");
-                    Field::Number(number_type)
+                    Field::Number
                 }
             };
             fields.push(field);
@@ -120,8 +124,10 @@ impl Maker {
         for _ in 0..4 {
             let f = self.below(self.structs[of].fields.len() as u64) as usize;
             match self.structs[of].fields[f] {
-                Field::Number(_) | Field::Bits(_) | Field::Real => return Some(format!("{dot}f{f}")),
-                Field::Array(_, count) => {
+                Field::Number | Field::Bits | Field::Real => {
+                    return Some(format!("{dot}f{f}"));
+                }
+                Field::Array(count) => {
                     let index = self.index(count);
                     return Some(format!("{dot}f{f}[{index}]"));
                 }
@@ -226,16 +232,25 @@ impl Maker {
             }
             5 => {
                 let s = self.any_struct();
-                let (a, b) = (self.index(self.structs[s].count), self.index(self.structs[s].count));
+                let (a, b) = (
+                    self.index(self.structs[s].count),
+                    self.index(self.structs[s].count),
+                );
                 self.line(&format!("h{s}[{a}] = h{s}[{b}];"));
             }
             6 => {
                 let (from, to, n) = (self.index(RAW / 2), self.index(RAW / 2), self.number(1));
-                let text = match self.below(3) {
+                let text = match self.below(4) {
                     0 => format!("memmove(raw + ({to}), raw + ({from}), ({n}) & 255);"),
                     1 => format!("memset(raw + ({to}), {from}, ({n}) & 255);"),
-                    1 => format!("memmove(raw + ({to}), raw + RAW / 2 + ({from}) / 2, {});", 1 + self.below(255)),
-                    _ => format!("memcpy(words + ({to}) / 16, raw + ({from}), {});", 1 + self.below(255)),
+                    2 => format!(
+                        "memmove(raw + ({to}), raw + RAW / 2 + ({from}) / 2, {});",
+                        1 + self.below(255)
+                    ),
+                    _ => format!(
+                        "memcpy(words + ({to}) / 16, raw + ({from}), {});",
+                        1 + self.below(255)
+                    ),
                 };
                 self.line(&text);
             }
@@ -249,7 +264,9 @@ impl Maker {
                 let (index, value) = (self.index(RAW / 8), self.value());
                 let order = ["RELAXED", "SEQ_CST", "ACQ_REL"][self.below(3) as usize];
                 let op = ["fetch_add", "fetch_xor", "exchange_n"][self.below(3) as usize];
-                self.line(&format!("__atomic_{op}(&words[{index}], {value}, __ATOMIC_{order});"));
+                self.line(&format!(
+                    "__atomic_{op}(&words[{index}], {value}, __ATOMIC_{order});"
+                ));
             }
             10 => {
                 let value = self.value();
@@ -274,7 +291,9 @@ impl Maker {
             19 => {
                 let i = self.fresh("i");
                 let limit = self.number(1);
-                self.line(&format!("for (u64 {i} = 0;; {i}++) {{ if ({i} > (({limit}) & 7)) break;"));
+                self.line(&format!(
+                    "for (u64 {i} = 0;; {i}++) {{ if ({i} > (({limit}) & 7)) break;"
+                ));
                 self.scope.push(i);
                 self.block(3);
                 self.scope.pop();
@@ -295,7 +314,10 @@ impl Maker {
             _ => {
                 let s = self.any_struct();
                 let name = self.fresh("l");
-                let (a, b) = (self.index(self.structs[s].count), self.index(self.structs[s].count));
+                let (a, b) = (
+                    self.index(self.structs[s].count),
+                    self.index(self.structs[s].count),
+                );
                 self.line(&format!("{{ struct S{s} {name} = h{s}[{a}];"));
                 if let Some(field) = self.field(s, ".") {
                     let value = self.value();
@@ -318,7 +340,9 @@ impl Maker {
         if self.below(3) == 0 {
             self.line(&format!("for (u64 {i} = {limit}; {i}-- > 0;) {{"));
         } else {
-            self.line(&format!("for (u64 {i} = 0; {i} < {limit}; {i} += {step}) {{"));
+            self.line(&format!(
+                "for (u64 {i} = 0; {i} < {limit}; {i} += {step}) {{"
+            ));
         }
         self.scope.push(i);
         self.block(4);
@@ -336,16 +360,24 @@ impl Maker {
             0 => format!("for (u32 {i} = 0; {i} < RAW; {i}++) raw[{i}] = (u8)({i} + ({value}));"),
             1 => {
                 let (from, limit) = (self.below(64), 64 + self.below(190));
-                format!("for (u64 {i} = {from}; {i} < {limit}; {i}++) words[{i}] += {i} * ({value});")
+                format!(
+                    "for (u64 {i} = {from}; {i} < {limit}; {i}++) words[{i}] += {i} * ({value});"
+                )
             }
-            2 => format!("for (int {i} = 255; {i} >= 1; {i}--) words[{i}] = words[{i} - 1] ^ ({value});"),
-            3 => format!("for (u32 {i} = 0; {i} < RAW; {i}++) if (raw[{i}] & 4) raw[{i}] ^= (u8)({value});"),
+            2 => format!(
+                "for (int {i} = 255; {i} >= 1; {i}--) words[{i}] = words[{i} - 1] ^ ({value});"
+            ),
+            3 => format!(
+                "for (u32 {i} = 0; {i} < RAW; {i}++) if (raw[{i}] & 4) raw[{i}] ^= (u8)({value});"
+            ),
             4 => {
                 let step = 1 + self.below(20);
                 format!("for (u32 {i} = 0; {i} < RAW / 8; {i} += {step}) words[{i}] = {i};")
             }
             _ => match self.field(s, ".") {
-                Some(field) => format!("for (u64 {i} = 0; {i} < {count}; {i}++) h{s}[{i}]{field} = (u32)({i} * 3 + ({value}));"),
+                Some(field) => format!(
+                    "for (u64 {i} = 0; {i} < {count}; {i}++) h{s}[{i}]{field} = (u32)({i} * 3 + ({value}));"
+                ),
                 None => "raw[9]++;".into(),
             },
         };
@@ -354,14 +386,20 @@ impl Maker {
 
     fn chase(&mut self) {
         let s = self.any_struct();
-        let Some(next) = self.structs[s].fields.iter().position(|f| matches!(f, Field::Next)) else {
+        let Some(next) = self.structs[s]
+            .fields
+            .iter()
+            .position(|f| matches!(f, Field::Next))
+        else {
             return;
         };
         let (p, k) = (self.fresh("p"), self.fresh("k"));
         let start = self.index(self.structs[s].count);
         let hops = 1 + self.below(9);
         self.line(&format!("struct S{s} *{p} = &h{s}[{start}];"));
-        self.line(&format!("for (int {k} = 0; {k} < {hops}; {k}++, {p} = {p}->f{next}) {{"));
+        self.line(&format!(
+            "for (int {k} = 0; {k} < {hops}; {k}++, {p} = {p}->f{next}) {{"
+        ));
         for _ in 0..2 {
             if let Some(field) = self.field(s, "->") {
                 let value = self.value();
@@ -382,7 +420,9 @@ impl Maker {
         let s = self.any_struct();
         let p = self.fresh("p");
         let (condition, a) = (self.number(1), self.index(self.structs[s].count));
-        self.line(&format!("struct S{s} local{p} = h{s}[0], *{p} = ({condition}) & 1 ? &h{s}[{a}] : &local{p};"));
+        self.line(&format!(
+            "struct S{s} local{p} = h{s}[0], *{p} = ({condition}) & 1 ? &h{s}[{a}] : &local{p};"
+        ));
         for _ in 0..3 {
             if let Some(field) = self.field(s, "->") {
                 let value = self.value();
@@ -392,7 +432,9 @@ impl Maker {
     }
 
     fn function(&mut self, number: usize) {
-        self.line(&format!("__attribute__((noinline)) static u64 f{number}(u64 a, u64 b) {{"));
+        self.line(&format!(
+            "__attribute__((noinline)) static u64 f{number}(u64 a, u64 b) {{"
+        ));
         self.depth = 1;
         self.line("u64 n = a ^ b;\n  if (!calls) return n;\n  calls--;");
         self.scope = vec!["a".into(), "b".into(), "n".into()];
@@ -411,9 +453,9 @@ impl Maker {
             let mut text = format!("static u64 sum{s}(const struct S{s} *p) {{ u64 n = 0;");
             for (f, field) in self.structs[s].fields.iter().enumerate() {
                 let part = match field {
-                    Field::Number(_) | Field::Bits(_) => format!("n = n * 31 + (u64)p->f{f};"),
+                    Field::Number | Field::Bits => format!("n = n * 31 + (u64)p->f{f};"),
                     Field::Real => format!("n = n * 31 + (u64)p->f{f};"),
-                    Field::Array(_, count) => {
+                    Field::Array(count) => {
                         format!("for (int i = 0; i < {count}; i++) n = n * 31 + (u64)p->f{f}[i];")
                     }
                     Field::Inner(inner) => format!("n = n * 31 + sum{inner}(&p->f{f});"),
@@ -441,7 +483,9 @@ impl Maker {
         }
         for s in 0..self.structs.len() {
             let count = self.structs[s].count;
-            self.line(&format!("  for (int i = 0; i < {count}; i++) n = n * 31 + sum{s}(&h{s}[i]);"));
+            self.line(&format!(
+                "  for (int i = 0; i < {count}; i++) n = n * 31 + sum{s}(&h{s}[i]);"
+            ));
         }
         self.line("  for (int i = 0; i < RAW; i++) n = n * 31 + raw[i] + words[i / 8];");
         self.line("  CLAIM(perdure_unseen_commits() == 0);\n  printf(\"%lu\\n\", n);\n}");

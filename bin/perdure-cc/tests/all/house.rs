@@ -23,7 +23,10 @@ impl House {
         let folder = target.join(name);
         std::fs::remove_dir_all(&folder).ok();
         std::fs::create_dir_all(&folder).expect("a folder");
-        let tests = root.join("cpp/test/pass").canonicalize().expect("the tests of the pass");
+        let tests = root
+            .join("cpp/test/pass")
+            .canonicalize()
+            .expect("the tests of the pass");
         let runtime = folder.join("runtime.o");
         let clang = Command::new("clang-19")
             .args(["-O2", "-DHEAP_SIZE=((size_t)256 << 10)", "-c"])
@@ -31,7 +34,9 @@ impl House {
             .arg("-o")
             .arg(&runtime)
             .status()
-            .expect("clang-19: install the packages clang-19, llvm-19-dev, llvm-19-tools and lld-19");
+            .expect(
+                "clang-19: install the packages clang-19, llvm-19-dev, llvm-19-tools and lld-19",
+            );
         assert!(clang.success(), "the test runtime compiles");
         House {
             folder,
@@ -48,7 +53,9 @@ impl House {
     /// perdure-cc with the pass of these sources.
     pub fn cc(&self) -> Command {
         let mut command = Command::new(BIN);
-        command.env("PERDURE_PASS", &self.pass).current_dir(&self.folder);
+        command
+            .env("PERDURE_PASS", &self.pass)
+            .current_dir(&self.folder);
         command
     }
 }

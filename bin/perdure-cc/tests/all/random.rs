@@ -2,10 +2,8 @@
 //!
 //! `PERDURE_RANDOM=N` sets their number, `PERDURE_SEED=S` the first seed; a failure names the seed and leaves the program.
 
-mod house;
-mod program;
-
-use house::House;
+use crate::house::House;
+use crate::program;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +49,12 @@ fn programs_made_by_chance_lose_no_store() {
             .flat_map(|worker| worker.join().expect("a worker ends"))
             .collect()
     });
-    assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {count}:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
 }
 
 fn one(house: &House, seed: u64) -> Result<(), String> {
@@ -63,7 +66,11 @@ fn one(house: &House, seed: u64) -> Result<(), String> {
             return Ok(output.stdout);
         }
         let message = String::from_utf8_lossy(&output.stderr);
-        Err(format!("{}: {}", output.status, message.chars().take(300).collect::<String>()))
+        Err(format!(
+            "{}: {}",
+            output.status,
+            message.chars().take(300).collect::<String>()
+        ))
     };
     run(Command::new("clang-19")
         .args(["-w", "-O1", "-I"])

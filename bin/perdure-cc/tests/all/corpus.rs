@@ -1,8 +1,6 @@
 //! The corpus and the checks of the pass: `cpp/test/pass/run`.
 
-mod house;
-
-use house::{BIN, House};
+use crate::house::{BIN, House};
 use std::process::Command;
 
 #[test]
@@ -15,5 +13,9 @@ fn no_program_of_the_corpus_loses_a_store() {
         .output()
         .expect("bash");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -1,8 +1,6 @@
 //! perdure-cc in clang's place: what it adds, what it leaves alone, what it says.
 
-mod house;
-
-use house::{BIN, House};
+use crate::house::{BIN, House};
 use std::process::{Command, Output};
 
 fn texts(output: &Output) -> (String, String) {
@@ -32,13 +30,35 @@ fn done(house: &House, args: &[&str]) -> Output {
 #[test]
 fn compiles_and_links_in_one_step_or_two() {
     let house = house("steps");
-    done(&house, &["-O2", "-fperdure-no-runtime", "p.c", "runtime.o", "-o", "one"]);
+    done(
+        &house,
+        &[
+            "-O2",
+            "-fperdure-no-runtime",
+            "p.c",
+            "runtime.o",
+            "-o",
+            "one",
+        ],
+    );
     done(&house, &["-O2", "-c", "p.c"]);
     // Nothing of the first step's options is of use in the second: no warning about it, not even as an error.
-    let output = done(&house, &["-Werror", "-fperdure-no-runtime", "p.o", "runtime.o", "-o", "two"]);
+    let output = done(
+        &house,
+        &[
+            "-Werror",
+            "-fperdure-no-runtime",
+            "p.o",
+            "runtime.o",
+            "-o",
+            "two",
+        ],
+    );
     assert_eq!(texts(&output).1, "");
     for program in ["one", "two"] {
-        let output = Command::new(house.folder.join(program)).output().expect("the program starts");
+        let output = Command::new(house.folder.join(program))
+            .output()
+            .expect("the program starts");
         assert_eq!(output.status.code(), Some(7));
         assert_eq!(texts(&output).1, "marks 1 unseen 0 idle 0\n");
     }
@@ -49,8 +69,11 @@ fn is_clangxx_by_name() {
     let house = house("name");
     let link = house.folder.join("perdure-c++");
     std::os::unix::fs::symlink(BIN, &link).expect("a link");
-    std::fs::write(house.folder.join("v.cc"), "#include <vector>\nint main() { std::vector<int> v(3); v.at(2) = 5; return v[2]; }\n")
-        .expect("a file");
+    std::fs::write(
+        house.folder.join("v.cc"),
+        "#include <vector>\nint main() { std::vector<int> v(3); v.at(2) = 5; return v[2]; }\n",
+    )
+    .expect("a file");
     let output = Command::new(&link)
         .env("PERDURE_PASS", house.pass())
         .current_dir(&house.folder)
@@ -58,7 +81,9 @@ fn is_clangxx_by_name() {
         .output()
         .expect("perdure-c++ starts");
     assert!(output.status.success(), "{}", texts(&output).1);
-    let status = Command::new(house.folder.join("v")).status().expect("the program starts");
+    let status = Command::new(house.folder.join("v"))
+        .status()
+        .expect("the program starts");
     assert_eq!(status.code(), Some(5));
 }
 
@@ -68,7 +93,11 @@ fn status_and_messages_are_clangs() {
     std::fs::write(house.folder.join("bad.c"), "int f( { }\n").expect("a file");
     let output = run(&house, &["-c", "bad.c"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(texts(&output).1.contains("bad.c:1:"), "{}", texts(&output).1);
+    assert!(
+        texts(&output).1.contains("bad.c:1:"),
+        "{}",
+        texts(&output).1
+    );
     let output = run(&house, &["-E", "-P", "p.c"]);
     assert!(texts(&output).0.contains("perdure_alloc(80)"));
     let output = done(&house, &["-MM", "p.c"]);
@@ -76,16 +105,26 @@ fn status_and_messages_are_clangs() {
     let output = done(&house, &["--version"]);
     assert!(texts(&output).0.contains("clang version 19"));
     let output = done(&house, &["--help"]);
-    assert!(texts(&output).0.contains("-fperdure-stats") && texts(&output).0.contains("-fsyntax-only"));
+    assert!(
+        texts(&output).0.contains("-fperdure-stats") && texts(&output).0.contains("-fsyntax-only")
+    );
 }
 
 #[test]
 fn files_of_arguments_may_hold_options_of_ours() {
     let house = house("response");
-    std::fs::write(house.folder.join("ours"), "-c 'p.c' -fperdure-stats\n-o \"a b.o\"").expect("a file");
+    std::fs::write(
+        house.folder.join("ours"),
+        "-c 'p.c' -fperdure-stats\n-o \"a b.o\"",
+    )
+    .expect("a file");
     let output = done(&house, &["@ours"]);
     assert!(house.folder.join("a b.o").exists());
-    assert!(texts(&output).1.contains("p.c"), "a table: {}", texts(&output).1);
+    assert!(
+        texts(&output).1.contains("p.c"),
+        "a table: {}",
+        texts(&output).1
+    );
     std::fs::write(house.folder.join("theirs"), "-c p.c -o t.o").expect("a file");
     done(&house, &["@theirs"]);
     assert!(house.folder.join("t.o").exists());
@@ -94,11 +133,19 @@ fn files_of_arguments_may_hold_options_of_ours() {
 #[test]
 fn statistics_add_up() {
     let house = house("stats");
-    std::fs::write(house.folder.join("q.c"), "long g; void q(long *p, int n) { g = n; *p = n; for (int i = 0; i < n; i++) p[i] = 0; }\n")
-        .expect("a file");
+    std::fs::write(
+        house.folder.join("q.c"),
+        "long g; void q(long *p, int n) { g = n; *p = n; for (int i = 0; i < n; i++) p[i] = 0; }\n",
+    )
+    .expect("a file");
     let output = done(&house, &["-O2", "-c", "p.c", "q.c", "-fperdure-stats"]);
     let table = texts(&output).1;
-    let last: Vec<&str> = table.lines().last().expect("a table").split_whitespace().collect();
+    let last: Vec<&str> = table
+        .lines()
+        .last()
+        .expect("a table")
+        .split_whitespace()
+        .collect();
     assert_eq!(last.last(), Some(&"sum"), "{table}");
     let file = house.folder.join("stats.json");
     for source in ["p.c", "q.c"] {
@@ -112,8 +159,21 @@ fn statistics_add_up() {
         .map(|line| {
             let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
             let count = |name: &str| line[name].as_u64().expect("a number");
-            let parts = ["inline", "merged", "redundant", "hoisted", "stack", "global", "fresh", "segment"];
-            assert_eq!(count("seen"), parts.iter().map(|p| count(p)).sum::<u64>(), "{line}");
+            let parts = [
+                "inline",
+                "merged",
+                "redundant",
+                "hoisted",
+                "stack",
+                "global",
+                "fresh",
+                "segment",
+            ];
+            assert_eq!(
+                count("seen"),
+                parts.iter().map(|p| count(p)).sum::<u64>(),
+                "{line}"
+            );
             count("seen")
         })
         .sum();
@@ -151,7 +211,11 @@ fn shared_objects_know_each_other() {
     )
     .expect("a file");
     for (library, unseen) in [("perdure-cc", 0), ("clang-19", 1)] {
-        let mut compiler = if unseen == 0 { house.cc() } else { Command::new(library) };
+        let mut compiler = if unseen == 0 {
+            house.cc()
+        } else {
+            Command::new(library)
+        };
         let status = compiler
             .current_dir(&house.folder)
             .args(["-O1", "-shared", "-fPIC", "l.c", "-o", "libl.so"])
@@ -160,12 +224,34 @@ fn shared_objects_know_each_other() {
             .expect("a compiler starts");
         assert!(status.success());
         for pie in ["-pie", "-no-pie"] {
-            done(&house, &["-O1", pie, "-fperdure-no-runtime", "m.c", "runtime.o", "-rdynamic", "-L.", "-ll", "-Wl,-rpath,$ORIGIN", "-o", "m"]);
-            let output = Command::new(house.folder.join("m")).output().expect("the program starts");
+            done(
+                &house,
+                &[
+                    "-O1",
+                    pie,
+                    "-fperdure-no-runtime",
+                    "m.c",
+                    "runtime.o",
+                    "-rdynamic",
+                    "-L.",
+                    "-ll",
+                    "-Wl,-rpath,$ORIGIN",
+                    "-o",
+                    "m",
+                ],
+            );
+            let output = Command::new(house.folder.join("m"))
+                .output()
+                .expect("the program starts");
             if unseen == 0 {
                 assert_eq!(output.status.code(), Some(0), "{pie}: {}", texts(&output).1);
             } else {
-                assert_eq!(output.status.code(), Some(3), "{pie}: in_library is not seen: {}", texts(&output).1);
+                assert_eq!(
+                    output.status.code(),
+                    Some(3),
+                    "{pie}: in_library is not seen: {}",
+                    texts(&output).1
+                );
             }
         }
     }
@@ -174,7 +260,11 @@ fn shared_objects_know_each_other() {
 #[test]
 fn a_main_without_instrumentation_is_noticed() {
     let house = house("main");
-    std::fs::write(house.folder.join("part.c"), "void part(long *p) { p[1] = 2; }\n").expect("a file");
+    std::fs::write(
+        house.folder.join("part.c"),
+        "void part(long *p) { p[1] = 2; }\n",
+    )
+    .expect("a file");
     std::fs::write(
         house.folder.join("main.c"),
         "#include \"heap.h\"\nvoid part(long *); int main(void) { long *p = perdure_alloc(80); part(p); p[4] = 4; perdure_commit(); \
@@ -188,7 +278,9 @@ fn a_main_without_instrumentation_is_noticed() {
         .status()
         .expect("clang-19 starts");
     assert!(status.success());
-    let output = Command::new(house.folder.join("main")).output().expect("the program starts");
+    let output = Command::new(house.folder.join("main"))
+        .output()
+        .expect("the program starts");
     assert_eq!(output.status.code(), Some(1), "{}", texts(&output).1);
 }
 
@@ -199,7 +291,10 @@ fn link_time_optimization_needs_a_linker_that_loads_the_pass() {
     assert_eq!(output.status.code(), Some(125));
     assert!(texts(&output).1.contains("lld"), "{}", texts(&output).1);
     // The library of an archive, known after optimization only.
-    let archive = Command::new("ar").current_dir(&house.folder).args(["rc", "libperdure.a", "runtime.o"]).status();
+    let archive = Command::new("ar")
+        .current_dir(&house.folder)
+        .args(["rc", "libperdure.a", "runtime.o"])
+        .status();
     assert!(archive.expect("ar").success());
     for lto in ["-flto", "-flto=thin"] {
         let output = house
@@ -209,7 +304,9 @@ fn link_time_optimization_needs_a_linker_that_loads_the_pass() {
             .output()
             .expect("perdure-cc starts");
         assert!(output.status.success(), "{}", texts(&output).1);
-        let status = Command::new(house.folder.join("p")).status().expect("the program starts");
+        let status = Command::new(house.folder.join("p"))
+            .status()
+            .expect("the program starts");
         assert_eq!(status.code(), Some(7));
     }
 }
@@ -217,15 +314,35 @@ fn link_time_optimization_needs_a_linker_that_loads_the_pass() {
 #[test]
 fn says_what_is_missing() {
     let house = house("missing");
-    let output = house.cc().env("PERDURE_PASS", "/nowhere/pass.so").args(["-c", "p.c"]).output().expect("a start");
+    let output = house
+        .cc()
+        .env("PERDURE_PASS", "/nowhere/pass.so")
+        .args(["-c", "p.c"])
+        .output()
+        .expect("a start");
     assert_eq!(output.status.code(), Some(125));
-    assert_eq!(texts(&output).1, "perdure-cc: no pass at /nowhere/pass.so, where $PERDURE_PASS says it is\n");
-    let output = house.cc().env("PERDURE_CLANG", "/nowhere/clang").args(["-c", "p.c"]).output().expect("a start");
-    assert_eq!(texts(&output).1, "perdure-cc: no clang at /nowhere/clang, where $PERDURE_CLANG says it is\n");
+    assert_eq!(
+        texts(&output).1,
+        "perdure-cc: no pass at /nowhere/pass.so, where $PERDURE_PASS says it is\n"
+    );
+    let output = house
+        .cc()
+        .env("PERDURE_CLANG", "/nowhere/clang")
+        .args(["-c", "p.c"])
+        .output()
+        .expect("a start");
+    assert_eq!(
+        texts(&output).1,
+        "perdure-cc: no clang at /nowhere/clang, where $PERDURE_CLANG says it is\n"
+    );
     let output = run(&house, &["-c", "-fperdure-stat", "p.c"]);
     assert_eq!(output.status.code(), Some(125));
     assert!(texts(&output).1.contains("unknown option -fperdure-stat;"));
     let output = run(&house, &["p.c"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(texts(&output).1.contains("linked without libperdure"), "{}", texts(&output).1);
+    assert!(
+        texts(&output).1.contains("linked without libperdure"),
+        "{}",
+        texts(&output).1
+    );
 }
