@@ -223,8 +223,7 @@ void CallEmitter::known(CallBase &Call, const KnownFunction &Row) {
 Value *CallEmitter::isUnseen(CallBase &Call) {
   Builder B(&Call);
   Type *Byte = B.getInt8Ty();
-  if (auto *F = dyn_cast<Function>(
-          Call.getCalledOperand()->stripPointerCastsAndAliases())) {
+  if (Function *F = calledFunction(Call)) {
     unsigned Number = Callees.insert({F, Callees.size()}).first->second;
     Value *Slot = B.CreateConstInBoundsGEP1_64(Byte, Seen, Number);
     // 0 until the program's start has asked: unseen, which is always right.
@@ -318,8 +317,7 @@ void CallEmitter::surround(CallBase &Call, function_ref<Value *()> Unseen) {
 void CallEmitter::direct(CallInst &Call) {
   if (Call.hasFnAttr(Attribute::ReturnsTwice) || !tailReturn(Call) ||
       Call.cannotDuplicate()) {
-    auto *F = cast<Function>(
-        Call.getCalledOperand()->stripPointerCastsAndAliases());
+    Function *F = calledFunction(Call);
     Callees.insert({F, Callees.size()});
     surround(Call, [&, Before = true]() mutable -> Value * {
       if (std::exchange(Before, false))
@@ -515,8 +513,8 @@ void CallEmitter::finish() {
   B.SetInsertPoint(Miss);
   B.CreateAtomicRMW(
       AtomicRMWInst::Add,
-      M.getOrInsertGlobal("__perdure_unseen_calls", B.getInt32Ty()),
-      B.getInt32(1), Align(4), AtomicOrdering::Monotonic);
+      M.getOrInsertGlobal("__perdure_unseen_calls", Word), B.getInt64(1),
+      Align(8), AtomicOrdering::Monotonic);
   B.CreateBr(Next);
   B.SetInsertPoint(Next);
   Value *After = B.CreateAdd(I, B.getInt64(1));

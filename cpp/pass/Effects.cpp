@@ -20,6 +20,16 @@ static bool synchronises(AtomicOrdering O) {
   return isStrongerThanMonotonic(O);
 }
 
+Function *perdure::calledFunction(const CallBase &Call) {
+  Value *Callee = Call.getCalledOperand()->stripPointerCasts();
+  while (auto *A = dyn_cast<GlobalAlias>(Callee)) {
+    if (A->isInterposable())
+      return nullptr;
+    Callee = A->getAliasee()->stripPointerCasts();
+  }
+  return dyn_cast<Function>(Callee);
+}
+
 Effects::Effects(Function &F, const TargetLibraryInfo &TLI,
                  const ModuleFacts &Facts, Stats &Counts)
     : DL(F.getParent()->getDataLayout()), TLI(TLI), Facts(Facts),
@@ -187,8 +197,7 @@ void Effects::visitCall(CallBase &Call) {
     return;
   }
 
-  auto *F = dyn_cast<Function>(
-      Call.getCalledOperand()->stripPointerCastsAndAliases());
+  Function *F = calledFunction(Call);
   if (F && Facts.Ignored.contains(F)) {
     Counts.add(Count::CallsUnseen);
     barrier(Call);

@@ -60,6 +60,10 @@ struct Call {
   const KnownFunction *Row = nullptr;
 };
 
+/// The function that a call names; null if the linker may put another in its
+/// place without changing its name here (a weak alias), or if it names none.
+llvm::Function *calledFunction(const llvm::CallBase &Call);
+
 /// Functions of this module, and what was found out about them.
 struct ModuleFacts {
   /// Left as they are.

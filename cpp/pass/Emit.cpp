@@ -26,6 +26,8 @@ Emitter::Emitter(Module &M)
   AttributeList Attributes = AttributeList().addFnAttributes(
       M.getContext(), AttrBuilder(M.getContext())
                           .addAttribute(Attribute::NoUnwind)
+                          // The resolver of lazy binding would not keep r10.
+                          .addAttribute(Attribute::NonLazyBind)
                           .addAttribute(Attribute::Cold));
   Runtime = M.getOrInsertFunction("__perdure_mark", Attributes,
                                   Type::getVoidTy(M.getContext()), Pointer,
@@ -33,8 +35,7 @@ Emitter::Emitter(Module &M)
   if (auto *F = dyn_cast<Function>(Runtime.getCallee()))
     F->setCallingConv(CallingConv::PreserveMost);
   Unseen = M.getOrInsertGlobal("__perdure_unseen", Byte);
-  UnseenCalls = M.getOrInsertGlobal("__perdure_unseen_calls",
-                                    Type::getInt32Ty(M.getContext()));
+  UnseenCalls = M.getOrInsertGlobal("__perdure_unseen_calls", Word);
 }
 
 Value *Emitter::inArena(Builder &B, Value *Address) {
@@ -192,13 +193,13 @@ void Emitter::setUnseen(Builder &B) {
 
 void Emitter::enter(Builder &B) {
   setUnseen(B);
-  B.CreateAtomicRMW(AtomicRMWInst::Add, UnseenCalls, B.getInt32(1), Align(4),
+  B.CreateAtomicRMW(AtomicRMWInst::Add, UnseenCalls, B.getInt64(1), Align(8),
                     AtomicOrdering::Monotonic);
 }
 
 void Emitter::leave(Builder &B) {
   // The flag first: a commit finds one of the two.
   setUnseen(B);
-  B.CreateAtomicRMW(AtomicRMWInst::Sub, UnseenCalls, B.getInt32(1), Align(4),
+  B.CreateAtomicRMW(AtomicRMWInst::Sub, UnseenCalls, B.getInt64(1), Align(8),
                     AtomicOrdering::Release);
 }

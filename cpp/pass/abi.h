@@ -32,7 +32,8 @@ extern "C" {
 #endif
 
 /* Preserves all general registers but r11, and no vector register. In C: compile with clang. Elsewhere: an entry in assembly that
- * saves rax, rcx, rdx, rsi, rdi, r8, r9, r10 around a call of an ordinary function (the stack is aligned as in any call). */
+ * saves rax, rcx, rdx, rsi, rdi, r8, r9, r10 around a call of an ordinary function (the stack is aligned as in any call).
+ * Calls do not go through lazy binding, whose resolver would not keep r10. */
 #if defined(__clang__)
 #define PERDURE_MARK_CALL __attribute__((preserve_most))
 #else
@@ -51,7 +52,7 @@ extern unsigned char __perdure_unseen;
  * (a function without instrumentation whose address is taken may run at any time; main itself). Instrumented code adds and
  * subtracts atomically. While this is not 0, commits ask the kernel, whatever __perdure_unseen says: such a callee may
  * commit itself, more than once, and store between. A call that is left by longjmp stays counted: slower, never wrong. */
-extern unsigned int __perdure_unseen_calls;
+extern unsigned long long __perdure_unseen_calls;
 
 /* Weak in every instrumented object. 1, or 3 if verify mode is to be the default (PERDURE_INSTRUMENTED_VERIFY). The runtime refers to
  * it weakly; absent: the program is not instrumented at all. */

@@ -27,7 +27,7 @@ static unsigned long marks, idle_lines;
 static unsigned unseen_commits;
 
 unsigned char __perdure_unseen;
-unsigned int __perdure_unseen_calls;
+unsigned long long __perdure_unseen_calls;
 extern const unsigned char __perdure_instrumented __attribute__((weak));
 
 static void die(const char *what) {

@@ -18,10 +18,10 @@ long reads(char *p, unsigned long n) { return read(0, p, n); }
 // CHECK-LABEL: @unknown(
 // CHECK: load i8, ptr @perdure.seen
 // CHECK: store atomic i8 1, ptr @__perdure_unseen monotonic
-// CHECK: atomicrmw add ptr @__perdure_unseen_calls, i32 1
+// CHECK: atomicrmw add ptr @__perdure_unseen_calls, i64 1
 // CHECK: call void @elsewhere
 // CHECK: store atomic i8 1, ptr @__perdure_unseen monotonic
-// CHECK: atomicrmw sub ptr @__perdure_unseen_calls, i32 1
+// CHECK: atomicrmw sub ptr @__perdure_unseen_calls, i64 1
 void elsewhere(void *);
 void unknown(void *p) { elsewhere(p); *(char *)p = 1; }
 // A call in tail position stays one.

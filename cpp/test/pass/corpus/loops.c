@@ -30,6 +30,8 @@ F void shift(int *p, int n) { for (int i = n - 1; i > 0; i--) p[i] = p[i - 1]; }
 F void unrolled(int *p, int n) { for (int i = 0; i + 4 <= n; i += 4) { p[i] = i; p[i + 1] = 1; p[i + 2] = 2; p[i + 3] = 3; } }
 F void committing(int *p, int n) { for (int i = 0; i < n; i++) { p[0] = i; p[i] = i; perdure_commit(); p[0]++; p[i]++; } }
 F void rows(char *p, int n, int w) { for (int i = 0; i < n; i++) memset(p + i * w, i, w); }
+F void matrix64(double *m, long r, long c) { for (long i = 0; i < r; i++) for (long j = 0; j < c; j++) m[i * c + j] = i + j; }
+F void rows64(char *p, long n, long w) { for (long i = 0; i < n; i++) memset(p + i * w, i, w); }
 F void bytes(unsigned char *p, unsigned char n) { for (unsigned char i = 0; i < n; i++) p[i] = i; }
 F void wrap(char *p, unsigned char from) { for (unsigned char i = from; i != 10; i++) p[i] = i; }
 F void two(int *p, int *q, int n) { for (int i = 0; i < n; i++) { p[i] = i; q[n - 1 - i] = i; } }
@@ -50,7 +52,7 @@ int main(void) {
       column((double *)c, n / 3, 20, 5); check(); lower((double *)c, n / 8); check(); clear(p, n * 9); check();
       stop(v, n, n / 2); check(); stop_first(v, n, q + 500); check(); some(v, q, n); check(); same(l, q, n); check(); same_if(l, q, n); check();
       pattern((unsigned *)p, n); check(); copy(p + 3000, p, n * 4); check(); shift(v, n); check(); unrolled(v, n); check();
-      committing(v, n / 9); check(); rows(p, n / 5, 33); check(); bytes((unsigned char *)p, n); check(); wrap(p, 250); check();
+      committing(v, n / 9); check(); rows(p, n / 5, 33); check(); rows64(p, n / 3, 70); check(); matrix64((double *)p, n / 6, n / 2); check(); bytes((unsigned char *)p, n); check(); wrap(p, 250); check();
       two(v, v + 1000, n); check(); chain((struct rec *)c, n / 2); check(); move((struct rec *)c, (struct rec *)c + 100, n / 3); check();
       if (n) { once(v, n); check(); }
     }
@@ -67,4 +69,5 @@ int main(void) {
   unsigned long sum = 0; for (int i = 0; i < 70000; i++) sum = sum * 31 + (unsigned char)c[i];
   printf("%lu\n", sum);
   CLAIM(perdure_unseen_commits() == 0);
+  CLAIM(perdure_idle_lines() < 1500); // the same at all levels: stores of what was there before
 }
