@@ -38,11 +38,27 @@ Emitter::Emitter(Module &M)
   UnseenCalls = M.getOrInsertGlobal("__perdure_unseen_calls", Word);
 }
 
-Value *Emitter::inArena(Builder &B, Value *Address) {
+Value *Emitter::fromArena(Builder &B, Value *Address) {
   Type *T = Address->getType();
   Value *High = B.CreateLShr(Address, ConstantInt::get(T, PERDURE_ARENA_SHIFT));
-  Value *From = B.CreateSub(High, ConstantInt::get(T, PERDURE_ARENA_FIRST));
-  return B.CreateICmpULT(From, ConstantInt::get(T, PERDURE_ARENA_COUNT));
+  return B.CreateSub(High, ConstantInt::get(T, PERDURE_ARENA_FIRST));
+}
+
+Value *Emitter::inArena(Builder &B, Value *Address) {
+  return B.CreateICmpULT(
+      fromArena(B, Address),
+      ConstantInt::get(Address->getType(), PERDURE_ARENA_COUNT));
+}
+
+Value *Emitter::inArena(Builder &B, Value *Address, const Mark &M) {
+  if (!M.AskAt)
+    return inArena(B, Address);
+  Value *&From = Asked[{M.Object, M.AskAt}];
+  if (!From) {
+    Builder F(M.AskAt);
+    From = fromArena(F, F.CreatePtrToInt(M.Object, Word));
+  }
+  return B.CreateICmpULT(From, B.getInt64(PERDURE_ARENA_COUNT));
 }
 
 Instruction *Emitter::when(Value *Condition, Instruction *At, bool Unlikely) {
@@ -64,8 +80,9 @@ Value *Emitter::card(Builder &B, Value *Address, uint64_t Offset) {
   Value *Line = B.CreateLShr(Of, PERDURE_CARD_SHIFT);
   Value *At = B.CreateIntToPtr(
       B.CreateAdd(Line, B.getInt64(PERDURE_CARD_BIAS)), Pointer);
+  // Plain, so that the comparison can read it in memory. Who sets the card at
+  // the same time, or clears it, does so where this load may not be moved to.
   LoadInst *Card = B.CreateAlignedLoad(Byte, At, Align(1));
-  Card->setAtomic(AtomicOrdering::Monotonic);
   // Cards are no memory of the program's: sanitizers leave them alone.
   Card->setMetadata(LLVMContext::MD_nosanitize,
                     MDNode::get(M.getContext(), {}));
@@ -98,18 +115,22 @@ void Emitter::mark(const Mark &Next) {
   if (Next.Delta)
     Start = B.CreateConstGEP1_64(Byte, Start, Next.Delta);
   if (Next.Length)
-    return markRange(Next.At, Start, B.CreateZExtOrTrunc(Next.Length, Word));
+    return markRange(Next.At, Start, B.CreateZExtOrTrunc(Next.Length, Word),
+                     &Next);
   if (Next.Size > LookedAtMax)
-    return markRange(Next.At, Start, B.getInt64(Next.Size));
+    return markRange(Next.At, Start, B.getInt64(Next.Size), &Next);
   Value *Address = B.CreatePtrToInt(Start, Word);
-  Instruction *Then = when(inArena(B, Address), Next.At, /*Unlikely=*/false);
+  Instruction *Then =
+      when(inArena(B, Address, Next), Next.At, /*Unlikely=*/false);
   markCards(Then, Address, Next.Size, Next.Alignment);
 }
 
-void Emitter::markRange(Instruction *At, Value *Start, Value *Length) {
+void Emitter::markRange(Instruction *At, Value *Start, Value *Length,
+                        const Mark *M) {
   Builder B(At);
   Value *Address = B.CreatePtrToInt(Start, Word);
-  Instruction *InArena = when(inArena(B, Address), At, /*Unlikely=*/false);
+  Instruction *InArena = when(M ? inArena(B, Address, *M) : inArena(B, Address),
+                              At, /*Unlikely=*/false);
   Builder C(InArena);
   if (isa<ConstantInt>(Length))
     return callMark(C, Start, Length);

@@ -128,6 +128,7 @@ private:
   static void instrument(Function &F, const ModuleFacts &Facts,
                          FunctionAnalysisManager &FAM, Emitter &E,
                          CallEmitter &Callees, Stats &Counts) {
+    E.beginFunction();
     Effects Found(F, FAM.getResult<TargetLibraryAnalysis>(F), Facts, Counts);
     SmallVector<Mark, 16> Marks = plan(F, Found, FAM, Counts);
     // From the end of each block to its beginning, so that what is split off

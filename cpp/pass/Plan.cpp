@@ -5,6 +5,7 @@
 #include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/Analysis/ScalarEvolutionExpressions.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/ScalarEvolutionExpander.h"
@@ -41,6 +42,27 @@ static SmallVector<Mark, 16> planWithoutAnalysis(const Effects &E,
     Marks.push_back({W.At, W.Pointer, 0, W.Size, W.Length, W.Alignment});
   }
   return Marks;
+}
+
+/// An object lies in the arena or outside, never across its border, so that
+/// its first pointer tells for all of them. If that stays the same in a loop,
+/// the question is asked in front of it.
+static void askInFront(Mark &M, LoopInfo &LI, DominatorTree &DT) {
+  SmallVector<const Value *, 4> Objects;
+  getUnderlyingObjects(M.Pointer, Objects, /*LI=*/nullptr, /*MaxLookup=*/0);
+  if (Objects.size() != 1 || isa<Constant>(Objects.front()))
+    return;
+  auto *Object = const_cast<Value *>(Objects.front());
+  if (Object->getType() != M.Pointer->getType())
+    return;
+  for (Loop *L = LI.getLoopFor(M.At->getParent()); L; L = L->getParentLoop()) {
+    BasicBlock *Front = L->getLoopPreheader();
+    if (!Front || !L->isLoopInvariant(Object) ||
+        !DT.dominates(Object, Front->getTerminator()))
+      return;
+    M.Object = Object;
+    M.AskAt = Front->getTerminator();
+  }
 }
 
 SmallVector<Mark, 16> perdure::plan(Function &F, const Effects &E,
@@ -81,5 +103,8 @@ SmallVector<Mark, 16> perdure::plan(Function &F, const Effects &E,
     if (!A.Size)
       A.LengthValue = Expander.expandCodeFor(A.Length, Word, A.At);
   }
-  return mergeMarks(F, Accesses, E, SE, Counts);
+  SmallVector<Mark, 16> Marks = mergeMarks(F, Accesses, E, SE, Counts);
+  for (Mark &M : Marks)
+    askInFront(M, LI, DT);
+  return Marks;
 }

@@ -7,8 +7,8 @@ struct s { long a, b, c; };
 // CHECK: icmp ult i64 %[[FROM]], 11
 // CHECK: lshr i64 %{{.*}}, 6
 // CHECK: add i64 %{{.*}}, 134415296495616
-// CHECK: %[[CARD:.*]] = load atomic i8, ptr %{{.*}} monotonic
-// CHECK-NOT: load atomic
+// CHECK: %[[CARD:.*]] = load i8, ptr %{{.*}}, align 1, !nosanitize
+// CHECK-NOT: load i8, ptr %{{.*}}, align 1, !nosanitize
 // CHECK: icmp eq i8 %[[CARD]], 0
 // CHECK: br i1 %{{.*}}, label %{{.*}}, label %{{.*}}, !prof
 // CHECK: call preserve_mostcc void @__perdure_mark(ptr %{{.*}}, i64 8)
