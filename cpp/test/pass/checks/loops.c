@@ -30,14 +30,6 @@ void wide(long *p, long n) { for (long i = 0; i < n; i++) p[i * 16] = i; }
 // CHECK-NOT: __perdure_mark
 // CHECK: ret void
 void rows(long m[20][50], long v) { for (int i = 0; i < 20; i++) for (int j = 0; j < 50; j++) m[i][j] = v * j; }
-// ... also where nobody knows how long they are.
-// CHECK-LABEL: @rows_of(
-// CHECK: mul
-// CHECK: call preserve_mostcc void @__perdure_mark(
-// CHECK-NOT: __perdure_mark
-// CHECK: call void @llvm.memset
-// CHECK: ret void
-void rows_of(char *p, long n, long w) { for (long i = 0; i < n; i++) __builtin_memset(p + i * w, 7, w); }
 // Conditional stores are masked, and the lines of their lanes marked: never lines that no lane touches.
 // CHECK-LABEL: @masked(
 // CHECK: vector.body:

@@ -30,6 +30,8 @@ int main(int argc, char **argv) {
   CLAIM(snprintf(p + 2000, n, "%s-%d", big, 5) == 401); check();
   CLAIM(snprintf(p + 2000, 10, "%d", 12345) == 5); check();
   snprintf(p + 2200, 0, "%d", 12345); check();
+  // The end of the text is the first byte of another line.
+  CLAIM(snprintf(p + 2304, 100, "%.64s", big) == 64); check(); CLAIM(sprintf(p + 2432, "%.64s", big) == 64); check();
   CLAIM(sprintf(p + 2600, "%.80f", 1.0 / 3) == 82); check();
   strcpy(p + 3000, big); check(); strcat(p + 3000, big + 200); check(); strncat(p + 3000, big, 70); check();
   strncpy(p + 4000, "abc", n); check(); CLAIM(stpcpy(p + 4400, big) == p + 4400 + 399); check();

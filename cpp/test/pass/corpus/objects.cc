@@ -24,6 +24,8 @@ template <class T> using Vec = std::vector<T, HeapAllocator<T>>;
 using Str = std::basic_string<char, std::char_traits<char>, HeapAllocator<char>>;
 template <class T, class... A> T *make(A &&...a) { return new (perdure_alloc(sizeof(T))) T(std::forward<A>(a)...); }
 __attribute__((noinline)) static void risky(long *n, int at) { Guard g(*n); n[1] = at; if (at % 3 == 0) throw Error(at); n[2] = at; }
+struct Big { long v[9]; };
+__attribute__((noinline)) static Big big(long n) { Big b{{n, n + 1}}; b.v[8] = n; return b; }
 #define CHECK() do { EXACT(); perdure_commit(); } while (0)
 
 int main() {
@@ -31,6 +33,7 @@ int main() {
   CHECK();
   for (Shape *s : shapes) { s->grow(1); CHECK(); s->id += 5; CHECK(); }
   double total = 0; for (Shape *s : shapes) total += s->area();
+  Big *whole = new (perdure_alloc(sizeof(Big))) Big(big(7)); CHECK(); total += whole->v[8];
   std::string *small = make<std::string>("short"); perdure_commit();
   *small += "er"; perdure_commit(); small->assign("other"); perdure_commit();
   Str *str = make<Str>("a string that is too long for its own object, and so lies in the heap"); CHECK();

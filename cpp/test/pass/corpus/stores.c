@@ -7,6 +7,7 @@
 struct fields { unsigned a : 3, b : 13, c : 1; long d : 40; unsigned char e; unsigned f : 7; };
 union both { double d; unsigned char bytes[24]; struct { short x, y; } s; };
 struct large { long v[40]; };
+struct middle { long v[25]; };
 struct odd { char c[7]; short s; } __attribute__((packed));
 typedef float v4 __attribute__((vector_size(16)));
 typedef float v3 __attribute__((ext_vector_type(3)));
@@ -28,6 +29,7 @@ __attribute__((noinline)) static void vla(int n, void *to, void *from) {
 // Where some of the lines are marked already, and others are not.
 __attribute__((noinline)) static void put(void *at, long v) { memcpy(at, &v, 8); }
 __attribute__((noinline)) static void put_byte(char *at) { *at ^= 1; }
+__attribute__((noinline)) static void copy_middle(struct middle *to, const struct middle *from) { *to = *from; }
 static void partly_marked(char *raw, struct large *l) {
   for (int i = 0; i < 192; i++) {
     for (int line = 0; line < 4; line++) {
@@ -41,6 +43,10 @@ static void partly_marked(char *raw, struct large *l) {
     perdure_commit();
     for (int line = 0; line < 5; line++) if (i >> line & 1) put_byte((char *)l + line * 64);
     copy(&l[0], &l[1]); EXACT(); perdure_commit();
+    for (int word = 0; word < 40; word++) l[1].v[word] += 0x0101010101010101;
+    perdure_commit();
+    for (int line = 0; line < 5; line++) if (i >> line & 1) put_byte((char *)l + line * 64);
+    copy_middle((struct middle *)l, (struct middle *)&l[1]); EXACT(); perdure_commit();
   }
 }
 int main(void) {
