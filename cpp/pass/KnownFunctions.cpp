@@ -587,6 +587,8 @@ const KnownFunction Table[] = {
 
 // The runtime marks what it writes itself.
 constexpr KnownFunction Runtime{"perdure", 0};
+// Reports of sanitizers, and their looks at addresses.
+constexpr KnownFunction Sanitizer{"sanitizer", 0};
 // std::__throw_...: ends in an exception.
 constexpr KnownFunction Throw{"throw", 0};
 // Members and operators of std::ostream: the stream, and what it was given.
@@ -607,6 +609,9 @@ const KnownFunction *KnownFunction::find(StringRef Name) {
   if (Name.starts_with("perdure_") || Name.starts_with("pma_") ||
       Name.starts_with("__perdure_"))
     return &Runtime;
+  for (StringRef Prefix : {"__ubsan_handle_", "__asan_", "__sanitizer_"})
+    if (Name.starts_with(Prefix))
+      return &Sanitizer;
   if (Name.starts_with("_ZSt") && Name.contains("__throw_"))
     return &Throw;
   for (StringRef Prefix : {"_ZNSo", "_ZStlsI", "_ZSt16__ostream_insert",

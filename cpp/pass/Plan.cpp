@@ -57,8 +57,7 @@ static void askInFront(Mark &M, LoopInfo &LI, DominatorTree &DT) {
     return;
   for (Loop *L = LI.getLoopFor(M.At->getParent()); L; L = L->getParentLoop()) {
     BasicBlock *Front = L->getLoopPreheader();
-    if (!Front || !L->isLoopInvariant(Object) ||
-        !DT.dominates(Object, Front->getTerminator()))
+    if (!Front || !DT.dominates(Object, Front->getTerminator()))
       return;
     M.Object = Object;
     M.AskAt = Front->getTerminator();

@@ -6,7 +6,7 @@
 // CHECK-NOT: __perdure_mark
 // CHECK: store double
 // CHECK-NOT: __perdure_mark
-// CHECK: ret void
+// CHECK: declare
 void matrix(double *m, long r, long c) {
   __builtin_assume(c > 0);
   for (long i = 0; i < r; i++)
