@@ -5,7 +5,6 @@
 #include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/Analysis/ScalarEvolutionExpressions.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
-#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/ScalarEvolutionExpander.h"
@@ -44,22 +43,49 @@ static SmallVector<Mark, 16> planWithoutAnalysis(const Effects &E,
   return Marks;
 }
 
+/// The one value, known at a place, that a pointer goes back to by steps within
+/// its object: offsets, and values that come around in loops.
+static Value *rootOf(Value *Pointer, const Instruction *Known,
+                     DominatorTree &DT) {
+  Value *Root = nullptr;
+  SmallPtrSet<Value *, 8> Seen;
+  SmallVector<Value *, 8> Todo{Pointer};
+  while (!Todo.empty()) {
+    Value *V = Todo.pop_back_val();
+    if (!Seen.insert(V).second)
+      continue;
+    if (Seen.size() > 16 || isa<Constant>(V))
+      return nullptr;
+    if (DT.dominates(V, Known)) {
+      if (Root && Root != V)
+        return nullptr;
+      Root = V;
+    } else if (auto *G = dyn_cast<GetElementPtrInst>(V)) {
+      Todo.push_back(G->getPointerOperand());
+    } else if (auto *P = dyn_cast<PHINode>(V)) {
+      append_range(Todo, P->incoming_values());
+    } else if (auto *S = dyn_cast<SelectInst>(V)) {
+      Todo.push_back(S->getTrueValue());
+      Todo.push_back(S->getFalseValue());
+    } else {
+      return nullptr;
+    }
+  }
+  return Root;
+}
+
 /// An object lies in the arena or outside, never across its border, so that
-/// its first pointer tells for all of them. If that stays the same in a loop,
-/// the question is asked in front of it.
+/// any pointer into it tells for all. If one is known in front of a loop, the
+/// question is asked there.
 static void askInFront(Mark &M, LoopInfo &LI, DominatorTree &DT) {
-  SmallVector<const Value *, 4> Objects;
-  getUnderlyingObjects(M.Pointer, Objects, /*LI=*/nullptr, /*MaxLookup=*/0);
-  if (Objects.size() != 1 || isa<Constant>(Objects.front()))
-    return;
-  auto *Object = const_cast<Value *>(Objects.front());
-  if (Object->getType() != M.Pointer->getType())
-    return;
   for (Loop *L = LI.getLoopFor(M.At->getParent()); L; L = L->getParentLoop()) {
     BasicBlock *Front = L->getLoopPreheader();
-    if (!Front || !DT.dominates(Object, Front->getTerminator()))
+    if (!Front)
       return;
-    M.Object = Object;
+    Value *Root = rootOf(M.Pointer, Front->getTerminator(), DT);
+    if (!Root || Root->getType() != M.Pointer->getType())
+      return;
+    M.Object = Root;
     M.AskAt = Front->getTerminator();
   }
 }
