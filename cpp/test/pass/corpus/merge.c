@@ -15,13 +15,14 @@ F void switches(struct node *n, int c) { n->key = c; switch (c) { case 0: n->lef
 F int go(struct node *n, int c) { again: n->key = c; if (c-- > 0) { if (c == 3) perdure_commit(); n->left = c; goto again; } n->key = 77; return c; }
 F void after_hidden(struct node *n, int c) { n->key = c; hidden(c); n->key = c + 1; }
 F void gaps(char *p, int c) { p[0] = (char)c; p[200] = (char)c; p[100] = (char)(c + 1); }
+F void pick(long *p, long *q, int n) { for (int i = 0; i < n; i++) { long *x = i & 1 ? p : q; x[i & 7] = i + n; __asm__ volatile(""); } }
 int main(void) {
   struct node *n = perdure_alloc(40 * sizeof *n), *p[40];
   memset(n, 0, 40 * sizeof *n); perdure_commit();
   for (int i = 0; i < 40; i++) p[i] = &n[i * 7 % 40];
   for (int c = 0; c < 16; c++) {
     branches(&n[c], c); EXACT(); perdure_commit(); recurse(&n[c], c); perdure_commit(); join(&n[c], &n[c + 1], c & 1); perdure_commit();
-    around(&n[c], c, c / 2); perdure_commit(); walk(p, c, c & 3); perdure_commit(); many(&n[c]); perdure_commit(); switches(&n[c], c & 3); perdure_commit(); go(&n[c], c); perdure_commit(); after_hidden(&n[c], c & 1); perdure_commit(); gaps(n[c].name, c + 1); perdure_commit();
+    around(&n[c], c, c / 2); perdure_commit(); walk(p, c, c & 3); perdure_commit(); many(&n[c]); perdure_commit(); switches(&n[c], c & 3); perdure_commit(); go(&n[c], c); perdure_commit(); after_hidden(&n[c], c & 1); perdure_commit(); gaps(n[c].name, c + 1); perdure_commit(); long there[8]; pick(&n[c].key, there, c); perdure_commit(); pick(there, &n[c].key, c); perdure_commit();
   }
   long sum = 0; for (int i = 0; i < 40; i++) sum = sum * 31 + n[i].key + n[i].left + n[i].right + n[i].count + n[i].name[40];
   printf("%ld\n", sum); CLAIM(perdure_unseen_commits() == 0);
