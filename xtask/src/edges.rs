@@ -29,7 +29,7 @@ enum Floor {
     Apart,
 }
 
-const HOUSE: [(&str, Floor); 9] = [
+const HOUSE: [(&str, Floor); 10] = [
     ("region", Floor::At(1)),
     ("awk-syntax", Floor::At(1)),
     ("heap", Floor::At(2)),
@@ -37,6 +37,7 @@ const HOUSE: [(&str, Floor); 9] = [
     ("capi", Floor::At(3)),
     ("pmawk", Floor::At(4)),
     ("perdure", Floor::At(4)),
+    ("perdure-cc", Floor::Apart),
     ("testkit", Floor::Tests),
     ("xtask", Floor::Apart),
 ];

@@ -17,5 +17,5 @@ pub use blocks::*;
 pub use calls::*;
 pub use errors::{perdure_message, perdure_strerror};
 pub use files::*;
-pub use marks::perdure_mark;
+pub use marks::{__perdure_mark, perdure_mark};
 pub use pma::*;

@@ -1,14 +1,14 @@
 //! What instrumented programs and this library have in common: `cpp/pass/abi.h`.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Instrumented code stores 1: something may have been stored that it could not see.
 #[unsafe(no_mangle)]
 static __perdure_unseen: AtomicU8 = AtomicU8::new(0);
-/// Calls into code without instrumentation that have not returned.
+/// Calls into code without instrumentation that have not returned, and one for each reason that never ends.
 #[unsafe(no_mangle)]
-static __perdure_unseen_calls: AtomicU32 = AtomicU32::new(0);
+static __perdure_unseen_calls: AtomicU64 = AtomicU64::new(0);
 
 /// Passes on that something may have been stored since this was called last that instrumented code could not see: to all that is
 /// open, because nobody knows where.
@@ -47,33 +47,38 @@ std::arch::global_asm!(
     "mov rax, qword ptr [rip + __perdure_instrumented@GOTPCREL]",
     "ret",
     ".size perdure_instrumented_address, . - perdure_instrumented_address",
-    // The instrumented program calls this keeping all general registers but r11 in use (clang's preserve_most).
-    ".globl __perdure_mark",
-    ".type __perdure_mark, @function",
-    "__perdure_mark:",
-    "push rax",
-    "push rcx",
-    "push rdx",
-    "push rsi",
-    "push rdi",
-    "push r8",
-    "push r9",
-    "push r10",
-    "sub rsp, 8",
-    "call {mark}",
-    "add rsp, 8",
-    "pop r10",
-    "pop r9",
-    "pop r8",
-    "pop rdi",
-    "pop rsi",
-    "pop rdx",
-    "pop rcx",
-    "pop rax",
-    "ret",
-    ".size __perdure_mark, . - __perdure_mark",
-    mark = sym perdure_mark,
 );
+
+/// The instrumented program calls this with all general registers but r11 in use (clang's `preserve_most`): what an ordinary function may
+/// change of them is kept.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __perdure_mark(address: *const c_void, size: usize) {
+    std::arch::naked_asm!(
+        "push rax",
+        "push rcx",
+        "push rdx",
+        "push rsi",
+        "push rdi",
+        "push r8",
+        "push r9",
+        "push r10",
+        "sub rsp, 8",
+        "call {mark}",
+        "add rsp, 8",
+        "pop r10",
+        "pop r9",
+        "pop r8",
+        "pop rdi",
+        "pop rsi",
+        "pop rdx",
+        "pop rcx",
+        "pop rax",
+        "ret",
+        mark = sym perdure_mark,
+    );
+}
 
 #[cfg(target_arch = "x86_64")]
 fn program_says() -> u8 {
@@ -92,4 +97,31 @@ fn program_says() -> u8 {
 #[unsafe(no_mangle)]
 pub extern "C" fn perdure_mark(address: *const c_void, size: usize) {
     heap::mark_address(address as usize, size);
+}
+
+#[cfg(test)]
+mod tests {
+    use region::layout::{LINE_BYTES, arena};
+
+    /// The pass was compiled with the header's numbers.
+    #[test]
+    fn the_pass_header_has_the_arenas_numbers() {
+        let header = include_str!("../../../cpp/pass/abi.h");
+        let number = |name: &str| -> u64 {
+            let define = format!("#define PERDURE_{name} ");
+            let line = header.lines().find_map(|line| line.strip_prefix(&define));
+            let word = line.and_then(|rest| rest.split_whitespace().next());
+            let word = word.unwrap_or_else(|| panic!("no {name}"));
+            let digits = word.trim_end_matches("ull");
+            match digits.strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+                None => digits.parse().unwrap(),
+            }
+        };
+        assert_eq!(number("ARENA_SHIFT"), u64::from(arena::SHIFT));
+        assert_eq!(number("ARENA_FIRST") << arena::SHIFT, arena::START);
+        assert_eq!(number("ARENA_COUNT"), 1);
+        assert_eq!(1 << number("CARD_SHIFT"), LINE_BYTES);
+        assert_eq!(number("CARD_BIAS"), arena::CARD_BIAS);
+    }
 }

@@ -1,0 +1,226 @@
+//===- Emit.cpp - The code of marks ---------------------------------------===//
+
+#include "Emit.h"
+#include "abi.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+
+using namespace llvm;
+using namespace perdure;
+
+/// Ranges up to this size are looked at card by card.
+static constexpr uint64_t LookedAtMax = 256;
+
+Builder::Builder(Instruction *At) : IRBuilder<>(At) {
+  if (!getCurrentDebugLocation())
+    if (DISubprogram *P = At->getFunction()->getSubprogram())
+      SetCurrentDebugLocation(DILocation::get(At->getContext(), 0, 0, P));
+}
+
+Emitter::Emitter(Module &M)
+    : M(M), Byte(Type::getInt8Ty(M.getContext())),
+      Word(Type::getInt64Ty(M.getContext())),
+      Pointer(PointerType::getUnqual(M.getContext())) {
+  AttributeList Attributes = AttributeList().addFnAttributes(
+      M.getContext(), AttrBuilder(M.getContext())
+                          .addAttribute(Attribute::NoUnwind)
+                          // The resolver of lazy binding would not keep r10.
+                          .addAttribute(Attribute::NonLazyBind)
+                          .addAttribute(Attribute::Cold));
+  Runtime = M.getOrInsertFunction("__perdure_mark", Attributes,
+                                  Type::getVoidTy(M.getContext()), Pointer,
+                                  Word);
+  if (auto *F = dyn_cast<Function>(Runtime.getCallee()))
+    F->setCallingConv(CallingConv::PreserveMost);
+  Unseen = M.getOrInsertGlobal("__perdure_unseen", Byte);
+  UnseenCalls = M.getOrInsertGlobal("__perdure_unseen_calls", Word);
+}
+
+Value *Emitter::fromArena(Builder &B, Value *Address) {
+  Type *T = Address->getType();
+  Value *High = B.CreateLShr(Address, ConstantInt::get(T, PERDURE_ARENA_SHIFT));
+  return B.CreateSub(High, ConstantInt::get(T, PERDURE_ARENA_FIRST));
+}
+
+Value *Emitter::inArena(Builder &B, Value *Address) {
+  return B.CreateICmpULT(
+      fromArena(B, Address),
+      ConstantInt::get(Address->getType(), PERDURE_ARENA_COUNT));
+}
+
+Value *Emitter::inArena(Builder &B, Value *Address, const Mark &M) {
+  if (!M.AskAt)
+    return inArena(B, Address);
+  Value *&From = Asked[{M.Object, M.AskAt}];
+  if (!From) {
+    Builder F(M.AskAt);
+    From = fromArena(F, F.CreatePtrToInt(M.Object, Word));
+  }
+  return B.CreateICmpULT(From, B.getInt64(PERDURE_ARENA_COUNT));
+}
+
+Instruction *Emitter::when(Value *Condition, Instruction *At, bool Unlikely) {
+  Instruction *Branch = SplitBlockAndInsertIfThen(
+      Condition, At->getIterator(), /*Unreachable=*/false,
+      Unlikely ? MDBuilder(M.getContext()).createUnlikelyBranchWeights()
+               : nullptr);
+  Branch->setDebugLoc(Builder(At).getCurrentDebugLocation());
+  return Branch;
+}
+
+void Emitter::callMark(Builder &B, Value *Start, Value *Length) {
+  CallInst *Call = B.CreateCall(Runtime, {Start, Length});
+  Call->setCallingConv(CallingConv::PreserveMost);
+}
+
+Value *Emitter::card(Builder &B, Value *Address, uint64_t Offset) {
+  Value *Of = Offset ? B.CreateAdd(Address, B.getInt64(Offset)) : Address;
+  Value *Line = B.CreateLShr(Of, PERDURE_CARD_SHIFT);
+  Value *At = B.CreateIntToPtr(
+      B.CreateAdd(Line, B.getInt64(PERDURE_CARD_BIAS)), Pointer);
+  // Plain, so that the comparison can read it in memory. Who sets the card at
+  // the same time, or clears it, does so where this load may not be moved to.
+  LoadInst *Card = B.CreateAlignedLoad(Byte, At, Align(1));
+  // Cards are no memory of the program's: sanitizers leave them alone.
+  Card->setMetadata(LLVMContext::MD_nosanitize,
+                    MDNode::get(M.getContext(), {}));
+  return Card;
+}
+
+void Emitter::markCards(Instruction *At, Value *Address, uint64_t Size,
+                        Align Alignment) {
+  Builder B(At);
+  // Cards are 0 or 1, so that the AND of several tells of all.
+  Value *Set = card(B, Address, 0);
+  bool OneLine = Size <= std::min<uint64_t>(Alignment.value(), LineSize);
+  if (!OneLine) {
+    for (uint64_t Offset = LineSize; Offset < Size - 1; Offset += LineSize)
+      Set = B.CreateAnd(Set, card(B, Address, Offset));
+    if (Size > 1)
+      Set = B.CreateAnd(Set, card(B, Address, Size - 1));
+  }
+  Instruction *Then =
+      when(B.CreateICmpEQ(Set, B.getInt8(0)), At, /*Unlikely=*/true);
+  Builder Cold(Then);
+  callMark(Cold, Cold.CreateIntToPtr(Address, Pointer), Cold.getInt64(Size));
+}
+
+void Emitter::mark(const Mark &Next) {
+  Builder B(Next.At);
+  Value *Start = Next.Pointer;
+  if (Start->getType() != Pointer)
+    Start = B.CreateAddrSpaceCast(Start, Pointer);
+  if (Next.Delta)
+    Start = B.CreateConstGEP1_64(Byte, Start, Next.Delta);
+  if (Next.Length)
+    return markRange(Next.At, Start, B.CreateZExtOrTrunc(Next.Length, Word),
+                     &Next);
+  if (Next.Size > LookedAtMax)
+    return markRange(Next.At, Start, B.getInt64(Next.Size), &Next);
+  Value *Address = B.CreatePtrToInt(Start, Word);
+  Instruction *Then =
+      when(inArena(B, Address, Next), Next.At, /*Unlikely=*/false);
+  markCards(Then, Address, Next.Size, Next.Alignment);
+}
+
+void Emitter::markRange(Instruction *At, Value *Start, Value *Length,
+                        const Mark *M) {
+  Builder B(At);
+  Value *Address = B.CreatePtrToInt(Start, Word);
+  Instruction *InArena = when(M ? inArena(B, Address, *M) : inArena(B, Address),
+                              At, /*Unlikely=*/false);
+  Builder C(InArena);
+  if (isa<ConstantInt>(Length))
+    return callMark(C, Start, Length);
+  // Up to a line: two cards tell. Otherwise the call does.
+  Value *Last = C.CreateSub(Length, C.getInt64(1));
+  Value *Short = C.CreateICmpULT(Last, C.getInt64(LineSize));
+  Instruction *Look = when(Short, InArena, /*Unlikely=*/false);
+  Builder D(Look);
+  Value *End = D.CreateAdd(Address, Last);
+  Value *Clean = D.CreateICmpEQ(
+      D.CreateAnd(card(D, Address, 0), card(D, End, 0)), D.getInt8(0));
+  BasicBlock *Looked = Look->getParent();
+  Builder J(InArena);
+  PHINode *Call = J.CreatePHI(J.getInt1Ty(), 2);
+  for (BasicBlock *P : predecessors(InArena->getParent()))
+    Call->addIncoming(P == Looked ? Clean : J.getTrue(), P);
+  Builder E(when(Call, InArena, /*Unlikely=*/false));
+  callMark(E, Start, Length);
+}
+
+void Emitter::mark(const LaneWrite &W) {
+  Builder B(W.At);
+  auto *Bits = B.getIntNTy(W.Lanes);
+  auto *Bools = FixedVectorType::get(B.getInt1Ty(), W.Lanes);
+  Value *Mask = W.Mask ? W.Mask : Constant::getAllOnesValue(Bools);
+  if (Mask->getType() != Bools) // the sign bits of a vector of integers
+    Mask = B.CreateICmpSLT(Mask, Constant::getNullValue(Mask->getType()));
+  if (W.Count) {
+    Type *T = W.Count->getType();
+    SmallVector<Constant *, 16> Numbers;
+    for (unsigned I = 0; I != W.Lanes; ++I)
+      Numbers.push_back(ConstantInt::get(T, I));
+    Mask = B.CreateAnd(
+        Mask, B.CreateICmpULT(ConstantVector::get(Numbers),
+                              B.CreateVectorSplat(W.Lanes, W.Count)));
+  }
+
+  if (W.Kind == LaneWrite::Scattered) {
+    Value *Addresses = B.CreatePtrToInt(
+        W.Pointer, FixedVectorType::get(Word, W.Lanes));
+    Value *Due = B.CreateBitCast(
+        B.CreateAnd(Mask, inArena(B, Addresses)), Bits);
+    Instruction *Any = when(B.CreateICmpNE(Due, ConstantInt::get(Bits, 0)),
+                            W.At, /*Unlikely=*/false);
+    for (unsigned I = 0; I != W.Lanes; ++I) {
+      Builder C(Any);
+      Value *One = C.CreateTrunc(C.CreateLShr(Due, I), C.getInt1Ty());
+      Instruction *Then = when(One, Any, /*Unlikely=*/false);
+      Builder D(Then);
+      markCards(Then, D.CreateExtractElement(Addresses, I), W.LaneSize,
+                Align(1));
+    }
+    return;
+  }
+
+  // The active lanes, the first of them, and how far they reach.
+  Value *Active = B.CreateBitCast(Mask, Bits);
+  Instruction *Any = when(B.CreateICmpNE(Active, ConstantInt::get(Bits, 0)),
+                          W.At, /*Unlikely=*/false);
+  Builder C(Any);
+  Value *Size = C.getInt64(W.LaneSize);
+  auto Number = [&](Intrinsic::ID Id) {
+    Value *N = Id == Intrinsic::ctpop
+                   ? C.CreateUnaryIntrinsic(Id, Active)
+                   : C.CreateBinaryIntrinsic(Id, Active, C.getTrue());
+    return C.CreateZExtOrTrunc(N, Word);
+  };
+  if (W.Kind == LaneWrite::Compressed)
+    return markRange(Any, W.Pointer,
+                     C.CreateMul(Number(Intrinsic::ctpop), Size));
+  Value *First = Number(Intrinsic::cttz);
+  Value *End = C.CreateSub(C.getInt64(W.Lanes), Number(Intrinsic::ctlz));
+  Value *Start = C.CreateGEP(Byte, W.Pointer, C.CreateMul(First, Size));
+  markRange(Any, Start, C.CreateMul(C.CreateSub(End, First), Size));
+}
+
+void Emitter::setUnseen(Builder &B) {
+  StoreInst *S = B.CreateAlignedStore(B.getInt8(1), Unseen, Align(1));
+  S->setAtomic(AtomicOrdering::Monotonic);
+}
+
+void Emitter::enter(Builder &B) {
+  setUnseen(B);
+  B.CreateAtomicRMW(AtomicRMWInst::Add, UnseenCalls, B.getInt64(1), Align(8),
+                    AtomicOrdering::Monotonic);
+}
+
+void Emitter::leave(Builder &B) {
+  // The flag first: a commit finds one of the two.
+  setUnseen(B);
+  B.CreateAtomicRMW(AtomicRMWInst::Sub, UnseenCalls, B.getInt64(1), Align(8),
+                    AtomicOrdering::Release);
+}

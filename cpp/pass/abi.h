@@ -1,0 +1,67 @@
+/* What instrumented code and the runtime agree on. Plain C: the pass and its tests include it, the runtime compares its constants.
+ *
+ * Invariant: between a mark and the stores that it stands for lies no instruction that could commit in the same thread or synchronise
+ * with another (a call that is not known to do neither, a fence, an atomic stronger than relaxed, a volatile access). So a thread
+ * that is not in a call into the runtime, and not at such an instruction, may have marked what it has not yet stored: a commit
+ * must not clear cards while another thread writes, nor from a signal handler.
+ *
+ *   arena   [0x1000_0000_0000, 0x1fc0_0000_0000)    heaps and failure-atomic files are mapped here, and nothing else is
+ *   cards   [0x1fc0_0000_0000, 0x2000_0000_0000)    one byte for each 64-byte line of the arena, mapped where a heap is
+ */
+#ifndef PERDURE_PASS_ABI_H
+#define PERDURE_PASS_ABI_H
+
+#define PERDURE_ARENA_SHIFT 44 /* a is in the arena if, unsigned, (a >> SHIFT) - FIRST < COUNT */
+#define PERDURE_ARENA_FIRST 1
+#define PERDURE_ARENA_COUNT 1
+#define PERDURE_CARD_SHIFT 6 /* card(a) = (a >> 6) + the bias; 0: clean, 1: stored to since the last commit */
+#define PERDURE_CARD_BIAS 0x1F8000000000ull
+
+/* Functions compiled with the pass begin with these twelve bytes: endbr64, and a no-op of eight bytes that ends with the signature.
+ * They are aligned to 16 bytes, so that whoever asks an aligned address for them reads within one page. */
+#define PERDURE_SIGNATURE_PROLOGUE_LOW 0x00841F0FFA1E0FF3ull /* the first eight bytes, little-endian */
+#define PERDURE_SIGNATURE_OFFSET 8
+#define PERDURE_SIGNATURE 0x45D09E5Du
+#define PERDURE_SIGNATURE_ALIGN 16
+
+#ifndef __ASSEMBLER__
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Preserves all general registers but r11, and no vector register. In C: compile with clang. Elsewhere: an entry in assembly that
+ * saves rax, rcx, rdx, rsi, rdi, r8, r9, r10 around a call of an ordinary function (the stack is aligned as in any call).
+ * Calls do not go through lazy binding, whose resolver would not keep r10. */
+#if defined(__clang__)
+#define PERDURE_MARK_CALL __attribute__((preserve_most))
+#else
+#define PERDURE_MARK_CALL
+#endif
+
+/* Sets the cards of [p, p+n) and the summaries over them. Called where an inline look found a card that is not set, and for ranges.
+ * Any p, any n, 0 too: parts outside mapped heaps are passed over. Safe in signal handlers and threads, keeps errno. */
+void __perdure_mark(const void *p, size_t n) PERDURE_MARK_CALL;
+
+/* Instrumented code stores 1: something may have been stored that it could not see, so the next commit asks the kernel for dirty
+ * pages too. A commit that has asked stores 0, before it looks. */
+extern unsigned char __perdure_unseen;
+
+/* Calls into code without instrumentation that have not returned, over all threads, and one for good for each reason that never ends
+ * (a function without instrumentation whose address is taken may run at any time; main itself). Instrumented code adds and
+ * subtracts atomically. While this is not 0, commits ask the kernel, whatever __perdure_unseen says: such a callee may
+ * commit itself, more than once, and store between. A call that is left by longjmp stays counted: slower, never wrong. */
+extern unsigned long long __perdure_unseen_calls;
+
+/* Weak in every instrumented object. 1, or 3 if verify mode is to be the default (PERDURE_INSTRUMENTED_VERIFY). The runtime refers to
+ * it weakly; absent: the program is not instrumented at all. */
+extern const unsigned char __perdure_instrumented;
+#define PERDURE_INSTRUMENTED 1
+#define PERDURE_INSTRUMENTED_VERIFY 2
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+#endif

@@ -1,0 +1,51 @@
+// flags: -O2
+// A look at the card of a store, in front of it; and stores that need none.
+struct s { long a, b, c; };
+// CHECK-LABEL: @one(
+// CHECK: lshr i64 %{{.*}}, 44
+// CHECK: %[[FROM:.*]] = {{add|sub}} i64 %{{.*}}, {{-?}}1
+// CHECK: icmp ult i64 %[[FROM]], 1
+// CHECK: lshr i64 %{{.*}}, 6
+// CHECK: add i64 %{{.*}}, 134415296495616
+// CHECK: %[[CARD:.*]] = load i8, ptr %{{.*}}, align 1, !nosanitize
+// CHECK-NOT: load i8, ptr %{{.*}}, align 1, !nosanitize
+// CHECK: icmp eq i8 %[[CARD]], 0
+// CHECK: br i1 %{{.*}}, label %{{.*}}, label %{{.*}}, !prof
+// CHECK: call preserve_mostcc void @__perdure_mark(ptr %{{.*}}, i64 8)
+// CHECK: store i64
+void one(long *p) { *p = 1; }
+// Neighbours share one mark.
+// CHECK-LABEL: @group(
+// CHECK: call preserve_mostcc void @__perdure_mark(ptr %{{.*}}, i64 24)
+// CHECK: store i64
+// CHECK-NOT: __perdure_mark
+// CHECK: ret void
+void group(struct s *p, long v) { p->a = v; p->c = v + 1; p->b = v * 2; }
+// The second is covered by the first, on both paths.
+// CHECK-LABEL: @twice(
+// CHECK-COUNT-1: call preserve_mostcc
+// CHECK-NOT: call preserve_mostcc
+// CHECK: ret void
+extern long seen;
+void twice(struct s *p, long *q, int c) { p->a = 1; if (c) seen = *q; p->a = 3; }
+// A commit may hide in any call.
+// CHECK-LABEL: @between(
+// CHECK-COUNT-2: call preserve_mostcc
+// CHECK: ret void
+void between(struct s *p) { extern void other(void); p->a = 1; other(); p->a = 3; }
+// Nor is anything known after an acquire.
+// CHECK-LABEL: @acquire(
+// CHECK-COUNT-2: call preserve_mostcc
+// CHECK: ret void
+void acquire(struct s *p, int *l) { p->a = 1; while (__atomic_load_n(l, __ATOMIC_ACQUIRE)) {} p->a = 3; }
+// CHECK-LABEL: @relaxed(
+// CHECK-COUNT-1: call preserve_mostcc
+// CHECK-NOT: call preserve_mostcc
+// CHECK: ret void
+void relaxed(struct s *p, int *l) { p->a = 1; while (__atomic_load_n(l, __ATOMIC_RELAXED)) {} p->a = 3; }
+// The stack, globals and blocks fresh from malloc are not in the arena.
+long global; _Thread_local long local; void *malloc(unsigned long); void use(void *);
+// CHECK-LABEL: @foreign(
+// CHECK-NOT: perdure_mark
+// CHECK: ret void
+void foreign(long v) { volatile long x = v; global = v; local = v; long *m = malloc(80); m[3] = v; x = 2; use(m); }

@@ -1,0 +1,10 @@
+struct pair { long a, b; };
+typedef void (*plain_function)(long *);
+void plain_store(long *p);
+struct pair *plain_returns(long *p);
+struct pair plain_makes(long a);
+int plain_tail(long *p);
+void plain_calls(long (*f)(long *), long *p);
+void plain_calls_twice(void (*f)(long *), long *p);
+void plain_commits(long *p);
+plain_function plain_pointer(void);
