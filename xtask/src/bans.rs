@@ -292,15 +292,23 @@ mod tests {
     }
 
     #[test]
+    fn asking_where_a_heap_lies_fails() {
+        let text = "fn f(heap: &Heap) -> usize { heap.address() }";
+        let claim = "nobody but capi asks where a heap lies in memory";
+        assert_eq!(fails("crates/awk/src/vm.rs", text), [claim]);
+        assert!(fails("crates/capi/src/handle.rs", text).is_empty());
+    }
+
+    #[test]
     fn unsafe_outside_region_and_heap_fails() {
         let text = "fn f() { unsafe { g() } }";
         assert_eq!(
             fails("crates/awk/src/vm.rs", text),
-            ["unsafe only in region and heap, and where a decision says so"]
+            ["unsafe only in region, heap and capi, and where a decision says so"]
         );
         assert_eq!(
             fails("bin/pmawk/tests/kill.rs", text),
-            ["unsafe only in region and heap, and where a decision says so"]
+            ["unsafe only in region, heap and capi, and where a decision says so"]
         );
         assert!(fails("crates/heap/src/lib.rs", text).is_empty());
     }

@@ -6,7 +6,7 @@ struct s { long a, b, c; };
 // CHECK: %[[FROM:.*]] = {{add|sub}} i64 %{{.*}}, {{-?}}1
 // CHECK: icmp ult i64 %[[FROM]], 1
 // CHECK: lshr i64 %{{.*}}, 6
-// CHECK: add i64 %{{.*}}, 134415296495616
+// CHECK: add i64 %{{.*}}, 34634616274944
 // CHECK: %[[CARD:.*]] = load i8, ptr %{{.*}}, align 1, !nosanitize
 // CHECK-NOT: load i8, ptr %{{.*}}, align 1, !nosanitize
 // CHECK: icmp eq i8 %[[CARD]], 0
