@@ -59,7 +59,7 @@ impl Heap {
     fn is_used(&self, t: Table, entry: u64) -> Result<bool> {
         let start = entry / PAGE_BYTES * PAGE_BYTES;
         // What lies behind an entry of a smaller chunk may be anything.
-        if !self.is_page_chunk(start)? {
+        if !self.is_page_chunk(start)? || self.region.get::<u64>(start + chunk::TABLE)? != t.0 {
             return Ok(false);
         }
         let used: u16 = if self.region.get::<u64>(t.0 + at::LAST)? == start {
