@@ -82,11 +82,8 @@ pub struct Effort {
 impl Effort {
     /// `usual` states, or the number in `PERDURE_CRASH_STATES`.
     pub fn from_env(usual: u64) -> Effort {
-        let given = std::env::var("PERDURE_CRASH_STATES")
-            .ok()
-            .and_then(|text| text.parse().ok());
         Effort {
-            states: given.unwrap_or(usual),
+            states: crate::effort("PERDURE_CRASH_STATES", usual),
             states_per_stop: 100,
         }
     }

@@ -57,11 +57,8 @@ pub struct Effort {
 impl Effort {
     /// `usual` states, or the number in `PERDURE_POWER_CUTS`; `PERDURE_KEEP_DISKS` says whether disks are kept.
     pub fn from_env(usual: u64) -> Effort {
-        let given = std::env::var("PERDURE_POWER_CUTS")
-            .ok()
-            .and_then(|text| text.parse().ok());
         Effort {
-            states: given.unwrap_or(usual),
+            states: crate::effort("PERDURE_POWER_CUTS", usual),
             states_per_run: 120,
             keeps_disk: std::env::var_os("PERDURE_KEEP_DISKS").is_some(),
         }
