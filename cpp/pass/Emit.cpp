@@ -38,27 +38,11 @@ Emitter::Emitter(Module &M)
   UnseenCalls = M.getOrInsertGlobal("__perdure_unseen_calls", Word);
 }
 
-Value *Emitter::fromArena(Builder &B, Value *Address) {
-  Type *T = Address->getType();
-  Value *High = B.CreateLShr(Address, ConstantInt::get(T, PERDURE_ARENA_SHIFT));
-  return B.CreateSub(High, ConstantInt::get(T, PERDURE_ARENA_FIRST));
-}
-
 Value *Emitter::inArena(Builder &B, Value *Address) {
-  return B.CreateICmpULT(
-      fromArena(B, Address),
-      ConstantInt::get(Address->getType(), PERDURE_ARENA_COUNT));
-}
-
-Value *Emitter::inArena(Builder &B, Value *Address, const Mark &M) {
-  if (!M.AskAt)
-    return inArena(B, Address);
-  Value *&From = Asked[{M.Object, M.AskAt}];
-  if (!From) {
-    Builder F(M.AskAt);
-    From = fromArena(F, F.CreatePtrToInt(M.Object, Word));
-  }
-  return B.CreateICmpULT(From, B.getInt64(PERDURE_ARENA_COUNT));
+  Type *T = Address->getType();
+  return B.CreateICmpEQ(
+      B.CreateLShr(Address, ConstantInt::get(T, PERDURE_ARENA_SHIFT)),
+      ConstantInt::get(T, PERDURE_ARENA));
 }
 
 Instruction *Emitter::when(Value *Condition, Instruction *At, bool Unlikely) {
@@ -115,22 +99,16 @@ void Emitter::mark(const Mark &Next) {
   if (Next.Delta)
     Start = B.CreateConstGEP1_64(Byte, Start, Next.Delta);
   if (Next.Length)
-    return markRange(Next.At, Start, B.CreateZExtOrTrunc(Next.Length, Word),
-                     &Next);
+    return markRange(Next.At, Start, B.CreateZExtOrTrunc(Next.Length, Word));
   if (Next.Size > LookedAtMax)
-    return markRange(Next.At, Start, B.getInt64(Next.Size), &Next);
-  Value *Address = B.CreatePtrToInt(Start, Word);
-  Instruction *Then =
-      when(inArena(B, Address, Next), Next.At, /*Unlikely=*/false);
-  markCards(Then, Address, Next.Size, Next.Alignment);
+    return markRange(Next.At, Start, B.getInt64(Next.Size));
+  markCards(Next.At, B.CreatePtrToInt(Start, Word), Next.Size, Next.Alignment);
 }
 
-void Emitter::markRange(Instruction *At, Value *Start, Value *Length,
-                        const Mark *M) {
+void Emitter::markRange(Instruction *At, Value *Start, Value *Length) {
   Builder B(At);
   Value *Address = B.CreatePtrToInt(Start, Word);
-  Instruction *InArena = when(M ? inArena(B, Address, *M) : inArena(B, Address),
-                              At, /*Unlikely=*/false);
+  Instruction *InArena = when(inArena(B, Address), At, /*Unlikely=*/false);
   Builder C(InArena);
   if (isa<ConstantInt>(Length))
     return callMark(C, Start, Length);

@@ -1,8 +1,8 @@
 //===- Emit.h - The code of marks -------------------------------*- C++ -*-===//
 //
-// Invariant: what is emitted reads cards of addresses in the arena only, and
-// only of bytes that are about to be written; everything else is left to
-// __perdure_mark, which takes any address.
+// Invariant: what is emitted reads cards only of bytes that are about to be
+// written, wherever they are: every address has a card. Everything else is
+// left to __perdure_mark, which takes any address.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,19 +25,15 @@ class Emitter {
 public:
   explicit Emitter(llvm::Module &M);
 
-  /// What was asked in the function before is not known in the next.
-  void beginFunction() { Asked.clear(); }
   void mark(const Mark &M);
   void mark(const LaneWrite &W);
   /// Marks Length bytes (i64) from Pointer, unless all are marked.
   void markRange(llvm::Instruction *At, llvm::Value *Pointer,
-                 llvm::Value *Length, const Mark *M = nullptr);
+                 llvm::Value *Length);
   /// Calls the runtime, without a look at cards.
   void callMark(Builder &B, llvm::Value *Pointer, llvm::Value *Length);
   /// Whether an address (or each of a vector of them) is in the arena.
   llvm::Value *inArena(Builder &B, llvm::Value *Address);
-  /// The same of the object that a mark's pointer leads into.
-  llvm::Value *inArena(Builder &B, llvm::Value *Address, const Mark &M);
   /// A block that runs, in front of At, if Condition holds; its end.
   llvm::Instruction *when(llvm::Value *Condition, llvm::Instruction *At,
                           bool Unlikely);
@@ -49,7 +45,6 @@ public:
   void leave(Builder &B);
 
 private:
-  llvm::Value *fromArena(Builder &B, llvm::Value *Address);
   llvm::Value *card(Builder &B, llvm::Value *Address, uint64_t Offset);
   /// In front of At: a call if a card of [Address, Size bytes) is not set.
   void markCards(llvm::Instruction *At, llvm::Value *Address, uint64_t Size,
@@ -59,9 +54,6 @@ private:
   llvm::Type *Byte, *Word;
   llvm::PointerType *Pointer;
   llvm::FunctionCallee Runtime;
-  /// How far objects are from the arena's beginning, where that was asked.
-  llvm::DenseMap<std::pair<llvm::Value *, llvm::Instruction *>, llvm::Value *>
-      Asked;
   llvm::Constant *Unseen, *UnseenCalls;
 };
 

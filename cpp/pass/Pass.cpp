@@ -44,6 +44,9 @@ static void findIgnored(Module &M, ModuleFacts &Facts) {
             Text == "perdure_ignore")
           Facts.Ignored.insert(F);
       }
+  // Resolvers of indirect functions run before anything else, the cards too.
+  for (GlobalIFunc &I : M.ifuncs())
+    Facts.Ignored.insert(I.getResolverFunction());
   for (Function &F : M)
     // A naked function is assembly and nothing else.
     if (Options::get().Ignored.contains(F.getName()) ||
@@ -128,7 +131,6 @@ private:
   static void instrument(Function &F, const ModuleFacts &Facts,
                          FunctionAnalysisManager &FAM, Emitter &E,
                          CallEmitter &Callees, Stats &Counts) {
-    E.beginFunction();
     Effects Found(F, FAM.getResult<TargetLibraryAnalysis>(F), Facts, Counts);
     SmallVector<Mark, 16> Marks = plan(F, Found, FAM, Counts);
     // From the end of each block to its beginning, so that what is split off
@@ -150,9 +152,28 @@ private:
     FAM.invalidate(F, PreservedAnalyses::none());
   }
 
+  /// The first thing that a program or library does: one such function for all
+  /// of its objects.
+  static void prepareCards(Module &M) {
+    LLVMContext &C = M.getContext();
+    auto *Nothing = FunctionType::get(Type::getVoidTy(C), false);
+    auto *F = Function::Create(Nothing, GlobalValue::LinkOnceODRLinkage,
+                               "perdure.prepare", M);
+    F->setVisibility(GlobalValue::HiddenVisibility);
+    F->setComdat(M.getOrInsertComdat(F->getName()));
+    F->addFnAttr(Attribute::NoUnwind);
+    F->addFnAttr(Instrumented);
+    F->setUWTableKind(UWTableKind::Default);
+    IRBuilder<> B(BasicBlock::Create(C, "", F));
+    B.CreateCall(M.getOrInsertFunction("__perdure_prepare", Nothing));
+    B.CreateRetVoid();
+    appendToGlobalCtors(M, F, 0, F);
+  }
+
   static void announce(Module &M) {
     if (M.getGlobalVariable("__perdure_instrumented"))
       return;
+    prepareCards(M);
     auto *Byte = Type::getInt8Ty(M.getContext());
     auto *Flag = new GlobalVariable(
         M, Byte, /*isConstant=*/true, GlobalValue::WeakAnyLinkage,

@@ -43,53 +43,6 @@ static SmallVector<Mark, 16> planWithoutAnalysis(const Effects &E,
   return Marks;
 }
 
-/// The one value, known at a place, that a pointer goes back to by steps within
-/// its object: offsets, and values that come around in loops.
-static Value *rootOf(Value *Pointer, const Instruction *Known,
-                     DominatorTree &DT) {
-  Value *Root = nullptr;
-  SmallPtrSet<Value *, 8> Seen;
-  SmallVector<Value *, 8> Todo{Pointer};
-  while (!Todo.empty()) {
-    Value *V = Todo.pop_back_val();
-    if (!Seen.insert(V).second)
-      continue;
-    if (Seen.size() > 16 || isa<Constant>(V))
-      return nullptr;
-    if (DT.dominates(V, Known)) {
-      if (Root && Root != V)
-        return nullptr;
-      Root = V;
-    } else if (auto *G = dyn_cast<GetElementPtrInst>(V)) {
-      Todo.push_back(G->getPointerOperand());
-    } else if (auto *P = dyn_cast<PHINode>(V)) {
-      append_range(Todo, P->incoming_values());
-    } else if (auto *S = dyn_cast<SelectInst>(V)) {
-      Todo.push_back(S->getTrueValue());
-      Todo.push_back(S->getFalseValue());
-    } else {
-      return nullptr;
-    }
-  }
-  return Root;
-}
-
-/// An object lies in the arena or outside, never across its border, so that
-/// any pointer into it tells for all. If one is known in front of a loop, the
-/// question is asked there.
-static void askInFront(Mark &M, LoopInfo &LI, DominatorTree &DT) {
-  for (Loop *L = LI.getLoopFor(M.At->getParent()); L; L = L->getParentLoop()) {
-    BasicBlock *Front = L->getLoopPreheader();
-    if (!Front)
-      return;
-    Value *Root = rootOf(M.Pointer, Front->getTerminator(), DT);
-    if (!Root || Root->getType() != M.Pointer->getType())
-      return;
-    M.Object = Root;
-    M.AskAt = Front->getTerminator();
-  }
-}
-
 SmallVector<Mark, 16> perdure::plan(Function &F, const Effects &E,
                                     FunctionAnalysisManager &FAM,
                                     Stats &Counts) {
@@ -128,8 +81,5 @@ SmallVector<Mark, 16> perdure::plan(Function &F, const Effects &E,
     if (!A.Size)
       A.LengthValue = Expander.expandCodeFor(A.Length, Word, A.At);
   }
-  SmallVector<Mark, 16> Marks = mergeMarks(F, Accesses, E, SE, Counts);
-  for (Mark &M : Marks)
-    askInFront(M, LI, DT);
-  return Marks;
+  return mergeMarks(F, Accesses, E, SE, Counts);
 }

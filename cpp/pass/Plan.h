@@ -33,10 +33,6 @@ struct Mark {
   uint64_t Size;
   llvm::Value *Length; // null: Size counts
   llvm::Align Alignment; // of the first byte
-  /// Where the object that Pointer leads into is asked whether it is in the
-  /// arena, in front of a loop in which it stays the same. Null: here.
-  llvm::Value *Object = nullptr;
-  llvm::Instruction *AskAt = nullptr;
 };
 
 /// A write, or several that became one, as scalar evolution sees it.

@@ -6,16 +6,16 @@
  * must not clear cards while another thread writes, nor from a signal handler.
  *
  *   arena   [0x1000_0000_0000, 0x1fc0_0000_0000)    heaps and failure-atomic files are mapped here, and nothing else is
- *   cards   [0x1fc0_0000_0000, 0x2000_0000_0000)    one byte for each 64-byte line of the arena, mapped where a heap is
+ *   cards   [0x2000_0000_0000, 0x2200_0000_0000)    one byte for each 64-byte line of all addresses, the arena's or not
  */
 #ifndef PERDURE_PASS_ABI_H
 #define PERDURE_PASS_ABI_H
 
-#define PERDURE_ARENA_SHIFT 44 /* a is in the arena if, unsigned, (a >> SHIFT) - FIRST < COUNT */
-#define PERDURE_ARENA_FIRST 1
-#define PERDURE_ARENA_COUNT 1
-#define PERDURE_CARD_SHIFT 6 /* card(a) = (a >> 6) + the bias; 0: clean, 1: stored to since the last commit */
-#define PERDURE_CARD_BIAS 0x1F8000000000ull
+#define PERDURE_ARENA_SHIFT 44 /* a is in the arena if (a >> SHIFT) == ARENA */
+#define PERDURE_ARENA 1
+#define PERDURE_CARD_SHIFT 6 /* card(a) = (a >> 6) + the bias; 0: clean, 1: stored to since the last commit, or of no heap */
+#define PERDURE_CARD_BIAS 0x200000000000ull
+#define PERDURE_CARDS_SIZE (1ull << 41) /* of all addresses: 47 bits */
 
 /* Functions compiled with the pass begin with these twelve bytes: endbr64, and a no-op of eight bytes that ends with the signature.
  * They are aligned to 16 bytes, so that whoever asks an aligned address for them reads within one page. */
@@ -40,8 +40,13 @@ extern "C" {
 #define PERDURE_MARK_CALL
 #endif
 
+/* Maps the cards. Called by every instrumented program and library before its constructors; does nothing the second time. Ends the
+ * program with a message and status 127, as the loader does, if there is no address space for them. */
+void __perdure_prepare(void);
+
 /* Sets the cards of [p, p+n) and the summaries over them. Called where an inline look found a card that is not set, and for ranges.
- * Any p, any n, 0 too: parts outside mapped heaps are passed over. Safe in signal handlers and threads, keeps errno. */
+ * Any p, any n, 0 too. Where no heap can be, outside the arena, cards of p and its neighbourhood are set for good, so that looks find them so. Safe in
+ * signal handlers and threads, keeps errno. */
 void __perdure_mark(const void *p, size_t n) PERDURE_MARK_CALL;
 
 /* Instrumented code stores 1: something may have been stored that it could not see, so the next commit asks the kernel for dirty

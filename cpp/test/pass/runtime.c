@@ -20,7 +20,7 @@
 #define LINE ((size_t)1 << PERDURE_CARD_SHIFT)
 #define LINES (HEAP_SIZE / LINE)
 
-static unsigned char *const heap = (unsigned char *)(((uintptr_t)PERDURE_ARENA_FIRST << PERDURE_ARENA_SHIFT) + (64ul << 30));
+static unsigned char *const heap = (unsigned char *)(((uintptr_t)PERDURE_ARENA << PERDURE_ARENA_SHIFT) + (64ul << 30));
 static unsigned char *cards, *copy;
 static size_t used, used_at_end;
 static unsigned long marks, idle_lines;
@@ -47,11 +47,24 @@ static void end(void) {
   fprintf(stderr, "marks %lu unseen %u idle %lu\n", marks, unseen_commits, idle_lines);
 }
 
+static unsigned char *card(const void *p) { return (unsigned char *)((uintptr_t)p >> PERDURE_CARD_SHIFT) + PERDURE_CARD_BIAS; }
+
+void __perdure_prepare(void) {
+  static int is_done;
+  if (is_done)
+    return;
+  is_done = 1;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE;
+  if (mmap(card(0), PERDURE_CARDS_SIZE, PROT_READ | PROT_WRITE, flags, -1, 0) != card(0))
+    die("cannot map the cards");
+}
+
 __attribute__((constructor(101))) static void begin(void) {
   if (!&__perdure_instrumented && getenv("HEAP_PLAIN") == NULL)
     die("the program is not instrumented");
   map(heap, HEAP_SIZE);
-  cards = map((unsigned char *)((uintptr_t)heap >> PERDURE_CARD_SHIFT) + PERDURE_CARD_BIAS, LINES);
+  __perdure_prepare();
+  cards = card(heap);
   copy = malloc(HEAP_SIZE);
   uint64_t x = 88172645463325252u;
   for (size_t i = 0; i < HEAP_SIZE; i++) {
@@ -65,7 +78,13 @@ __attribute__((constructor(101))) static void begin(void) {
 void __perdure_mark(const void *p, size_t n) {
   uintptr_t from = (uintptr_t)p - (uintptr_t)heap;
   __atomic_fetch_add(&marks, 1, __ATOMIC_RELAXED);
-  if (n == 0 || from >= HEAP_SIZE)
+  if (n == 0)
+    return;
+  if ((uintptr_t)p >> PERDURE_ARENA_SHIFT != PERDURE_ARENA) {
+    memset((void *)((uintptr_t)card(p) & ~(uintptr_t)4095), 1, 4096);
+    return;
+  }
+  if (from >= HEAP_SIZE)
     return;
   size_t last = n > HEAP_SIZE - from ? HEAP_SIZE - 1 : from + n - 1;
   for (size_t line = from / LINE; line <= last / LINE; line++)

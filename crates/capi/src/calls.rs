@@ -87,10 +87,11 @@ impl PerdureOptions {
             3 => Tracking::Both,
             other => return Err(Failure::invalid(format!("unknown tracking {other}"))),
         };
-        let place = if has(ANYWHERE) {
-            Place::Anywhere
-        } else {
-            Place::Home
+        let place = match (has(ANYWHERE), instrumented()) {
+            (false, _) => Place::Home,
+            (true, Instrumented::No) => Place::Anywhere,
+            // Elsewhere instrumented code marks nothing.
+            (true, _) => Place::Arena,
         };
         let base = if has(SNAPSHOT) {
             Options::snapshot()

@@ -1,6 +1,6 @@
 //! What instrumented programs and this library have in common: `cpp/pass/abi.h`.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Instrumented code stores 1: something may have been stored that it could not see.
@@ -94,6 +94,44 @@ fn program_says() -> u8 {
     0
 }
 
+/// Instrumented programs and libraries call this first. Without cards their first store would be a fault at an address that tells nobody anything.
+#[unsafe(no_mangle)]
+pub extern "C" fn __perdure_prepare() {
+    // They keep books on all memory that is mapped: of so much, until there is none left.
+    let preloaded = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let preloaded = preloaded.as_encoded_bytes();
+    let keeps_books = |tool: &[u8]| preloaded.windows(tool.len()).any(|part| part == tool);
+    if keeps_books(b"/vgpreload_memcheck") || keeps_books(b"/vgpreload_helgrind") {
+        refuse(
+            "libperdure: valgrind's memcheck and helgrind cannot run programs that were compiled with perdure-cc; compile this one with another \
+             compiler for them, or use -fsanitize=address\n",
+        );
+    }
+    if !heap::reserve_card_space() {
+        refuse(
+            "libperdure: a program that was compiled with perdure-cc needs 2 TiB of address space for its cards (address space only, no memory), \
+             and there is not so much at 0x200000000000; see \"ulimit -v\", and what else is mapped there\n",
+        );
+    }
+}
+
+fn refuse(says: &str) -> ! {
+    // SAFETY: writes bytes of a constant, and ends the process before anything of the program has run: there is nobody to return an error to.
+    unsafe {
+        libc::write(2, says.as_ptr().cast(), says.len());
+        libc::_exit(127);
+    }
+}
+
+/// mlockall(2) for programs with this library: what is in memory, and what comes there later, stays. The kernel's own would first fetch everything
+/// that is mapped, and what is reserved for cards and for heaps to grow is more than any memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn mlockall(flags: c_int) -> c_int {
+    // SAFETY: locks memory, and changes no content.
+    let code = unsafe { libc::syscall(libc::SYS_mlockall, flags | libc::MCL_ONFAULT) };
+    code as c_int
+}
+
 #[unsafe(no_mangle)]
 pub extern "C" fn perdure_mark(address: *const c_void, size: usize) {
     heap::mark_address(address as usize, size);
@@ -119,8 +157,7 @@ mod tests {
             }
         };
         assert_eq!(number("ARENA_SHIFT"), u64::from(arena::SHIFT));
-        assert_eq!(number("ARENA_FIRST") << arena::SHIFT, arena::START);
-        assert_eq!(number("ARENA_COUNT"), 1);
+        assert_eq!(number("ARENA") << arena::SHIFT, arena::START);
         assert_eq!(1 << number("CARD_SHIFT"), LINE_BYTES);
         assert_eq!(number("CARD_BIAS"), arena::CARD_BIAS);
     }

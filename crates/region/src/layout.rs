@@ -36,15 +36,17 @@ pub mod arena {
     /// An address lies in the arena if it is 1 when shifted right by this.
     pub const SHIFT: u32 = 44;
     pub const START: u64 = 1 << SHIFT;
-    /// The card of the line at an address: `(address >> CARD_SHIFT) + CARD_BIAS`. They take the last 256 GiB of the arena.
+    /// The card of the line at an address: `(address >> CARD_SHIFT) + CARD_BIAS`. Those of all addresses, 2 TiB, lie behind the arena.
     pub const CARD_SHIFT: u32 = super::LINE_BYTES.ilog2();
-    pub const CARD_BIAS: u64 = 0x1F80_0000_0000;
+    pub const CARD_BIAS: u64 = 2 << SHIFT;
+    /// A process has no memory from here on.
+    pub const ADDRESSES_END: u64 = 1 << 47;
     /// Homes are so far apart at least, and lie at multiples of it; none at the arena's start, where AddressSanitizer begins. So
     /// much is reserved for a heap at first; it grows into what lies behind if nobody is there.
     pub const HOME_STEP: u64 = 64 << 30;
     pub const HOME_FIRST: u64 = START + HOME_STEP;
-    /// The last home with room for a whole region before the cards.
-    pub const HOME_LAST: u64 = card(START) - super::RESERVE_BYTES_MAX;
+    /// The last home, with room for a whole region before the arena's last 256 GiB, which are left free.
+    pub const HOME_LAST: u64 = CARD_BIAS - (256 << 30) - super::RESERVE_BYTES_MAX;
 
     /// Where the card of the line at `address` lies.
     pub const fn card(address: u64) -> u64 {

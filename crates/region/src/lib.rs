@@ -13,6 +13,7 @@
 mod abort;
 mod budget;
 mod by_address;
+mod card_space;
 mod cards;
 mod commit;
 mod create;
@@ -36,6 +37,7 @@ mod sums;
 mod written;
 
 pub use by_address::{ByAddress, Missed, Place, Tracking};
+pub use card_space::reserve_card_space;
 pub use commit::CommitStats;
 pub use dax::Media;
 pub use descriptors::mark_closed_descriptors;

@@ -17,6 +17,8 @@ pub(crate) struct Map {
     base: NonNull<u8>,
     len: u64,
     huge_up_to: u64,
+    /// Part of another reservation, and not to be given back with this.
+    is_lent: bool,
 }
 
 // SAFETY: the mapping is the Map's alone, and bound to no thread.
@@ -42,11 +44,12 @@ impl Map {
 
     /// As [`Map::reserve`], all or nothing.
     pub(crate) fn reserve_exact(len: u64) -> Result<Map, Error> {
-        match reserve_memory(0, len) {
+        match reserve_memory(0, len, READ_WRITE) {
             Ok(base) => Ok(Map {
                 base,
                 len,
                 huge_up_to: 0,
+                is_lent: false,
             }),
             Err(source) => Err(ErrorKind::NoAddressSpace {
                 wanted_bytes: len,
@@ -58,7 +61,16 @@ impl Map {
 
     /// As [`Map::reserve_exact`], at this address and nowhere else; an error if anything is there.
     pub(crate) fn reserve_at(address: u64, len: u64) -> Result<Map, Error> {
-        let reserved = reserve_memory(address, len).and_then(|base| {
+        Map::reserve_protected_at(address, len, READ_WRITE)
+    }
+
+    /// As [`Map::reserve_at`], for reading: nothing that a kernel counts which does not give more memory than it has.
+    pub(crate) fn reserve_read_only_at(address: u64, len: u64) -> Result<Map, Error> {
+        Map::reserve_protected_at(address, len, libc::PROT_READ)
+    }
+
+    fn reserve_protected_at(address: u64, len: u64, protection: i32) -> Result<Map, Error> {
+        let reserved = reserve_memory(address, len, protection).and_then(|base| {
             if base.as_ptr() as u64 == address {
                 return Ok(base);
             }
@@ -72,6 +84,7 @@ impl Map {
                 base,
                 len,
                 huge_up_to: 0,
+                is_lent: false,
             }),
             Err(source) => Err(ErrorKind::AddressTaken {
                 address,
@@ -82,17 +95,42 @@ impl Map {
         }
     }
 
+    /// A part of a reservation that was left for ever: `len` bytes at `address`.
+    pub(crate) fn lent(address: u64, len: u64) -> Map {
+        let base = std::ptr::with_exposed_provenance_mut(address as usize);
+        Map {
+            base: NonNull::new(base).expect("a reservation does not begin at 0"),
+            len,
+            huge_up_to: 0,
+            is_lent: true,
+        }
+    }
+
+    /// Stays mapped until the process ends; not part of core dumps, and never in huge pages, of which little would be used.
+    pub(crate) fn leave_for_ever(self) {
+        for advice in [libc::MADV_NOHUGEPAGE, libc::MADV_DONTDUMP] {
+            // SAFETY: the range is our reservation; the advice changes no content.
+            unsafe { libc::madvise(self.base().cast(), self.len as usize, advice) };
+        }
+        self.base.as_ptr().expose_provenance();
+        std::mem::forget(self);
+    }
+
     /// Reserves what lies right behind, up to `len`; false if something is there.
     pub(crate) fn grow(&mut self, len: u64) -> bool {
         let behind = self.base() as u64 + self.len;
-        match Map::reserve_at(behind, len - self.len) {
-            Ok(more) => {
-                self.len += more.len;
-                std::mem::forget(more); // it is part of this one now
-                true
-            }
-            Err(_) => false,
+        Map::reserve_at(behind, len - self.len).is_ok_and(|more| self.append(more))
+    }
+
+    /// Takes in what lies right behind; false if it does not.
+    pub(crate) fn append(&mut self, more: Map) -> bool {
+        let behind = self.base() as u64 + self.len;
+        if more.base() as u64 != behind || more.is_lent != self.is_lent {
+            return false;
         }
+        self.len += more.len;
+        std::mem::forget(more); // it is part of this one now
+        true
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -301,13 +339,18 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
+        if self.is_lent {
+            return;
+        }
         // SAFETY: the reservation is ours and nothing borrows from it any more.
         unsafe { libc::munmap(self.base().cast(), self.len as usize) };
     }
 }
 
+const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
 /// Zeroed memory that is backed only where it is touched; at `address` unless that is 0.
-fn reserve_memory(address: u64, len: u64) -> io::Result<NonNull<u8>> {
+fn reserve_memory(address: u64, len: u64, protection: i32) -> io::Result<NonNull<u8>> {
     let placed = if address == 0 {
         0
     } else {
@@ -318,7 +361,7 @@ fn reserve_memory(address: u64, len: u64) -> io::Result<NonNull<u8>> {
         libc::mmap(
             std::ptr::without_provenance_mut(address as usize),
             len as usize,
-            libc::PROT_READ | libc::PROT_WRITE,
+            protection,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | placed,
             -1,
             0,

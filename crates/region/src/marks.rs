@@ -7,6 +7,7 @@
 //! The invariant: whoever sees a card set may rely on its summaries being set: they are stored first. Marking takes no lock and no memory,
 //! so that signal handlers may; forgetting marks (`clear`) is for a moment in which nobody stores (a commit's).
 
+use crate::card_space;
 use crate::error::Error;
 use crate::layout::{LINE_BYTES, PAGE_BYTES, PAGE_LINES, RESERVE_BYTES_MAX, arena};
 use crate::map::Map;
@@ -32,6 +33,14 @@ pub(crate) struct Marks {
 // SAFETY: what several threads access is bytes, and all of them only as atomics.
 unsafe impl Sync for Marks {}
 
+/// In the arena cards lie where instrumented programs look for them, if there is room.
+fn card_window(start: u64, len: u64) -> Option<Map> {
+    if start >> arena::SHIFT != 1 {
+        return None;
+    }
+    card_space::window(start, len)
+}
+
 fn byte(map: &Map, index: u64) -> &AtomicU8 {
     assert!(index < map.len());
     // SAFETY: in bounds of memory of ours (asserted); the bytes are accessed as atomics only.
@@ -49,11 +58,9 @@ impl Marks {
     /// For `len` bytes of memory from the address `start`, which may become more. In the arena the cards lie where instrumented programs look for them.
     pub(crate) fn new(start: usize, len: u64) -> Result<Marks, Error> {
         let card_bytes = len / LINE_BYTES;
-        let is_in_arena = start as u64 >> arena::SHIFT == 1;
-        let cards = if is_in_arena {
-            Map::reserve_at(arena::card(start as u64), card_bytes)?
-        } else {
-            Map::reserve_exact(card_bytes)?
+        let cards = match card_window(start as u64, len) {
+            Some(cards) => cards,
+            None => Map::reserve_exact(card_bytes)?,
         };
         let pages = RESERVE_BYTES_MAX.max(len) / PAGE_BYTES;
         Ok(Marks {
@@ -64,6 +71,18 @@ impl Marks {
             blocks: Map::reserve_exact((pages / BLOCK_PAGES + 8).next_multiple_of(PAGE_BYTES))?,
             blocks_end: AtomicU64::new(0),
         })
+    }
+
+    /// Cards for `len` bytes; false if there is no room.
+    fn grow_cards(&mut self, len: u64) -> bool {
+        let has = self.cards.len() * LINE_BYTES;
+        if len <= has {
+            return true;
+        }
+        match card_window(self.start as u64 + has, len - has) {
+            Some(more) => self.cards.append(more),
+            None => self.cards.grow(len / LINE_BYTES),
+        }
     }
 
     fn len(&self) -> u64 {
@@ -198,9 +217,7 @@ impl Listed {
 
     /// The region is `len` bytes long from now on; false if there is no room for cards.
     pub(crate) fn grow(&mut self, len: u64) -> bool {
-        let cards = &mut self.marks.cards;
-        let is_there = cards.len() >= len / LINE_BYTES || cards.grow(len / LINE_BYTES);
-        if len / PAGE_BYTES > self.marks.pages.len() || !is_there {
+        if len / PAGE_BYTES > self.marks.pages.len() || !self.marks.grow_cards(len) {
             return false;
         }
         self.marks.len.store(len, Ordering::Release);
@@ -225,6 +242,8 @@ impl Drop for Listed {
 /// Notes that a program stores to `len` bytes at `address`; nothing where no region lies. Takes no lock and no memory, so signal handlers may call
 /// it. The region must not be closed meanwhile.
 pub fn mark_address(address: usize, len: usize) {
+    card_space::settle(address as u64);
+    card_space::settle((address as u64).saturating_add((len as u64).saturating_sub(1)));
     let used = PLACES_USED.load(Ordering::Acquire);
     for place in PLACES.iter().take(used) {
         let end = place.end.load(Ordering::Acquire);

@@ -11,7 +11,8 @@
 long harmless(const char *s, char *t) { printf("%s\n", s); puts(t); return strlen(s); }
 // CHECK-LABEL: @reads(
 // CHECK: %[[N:.*]] = {{.*}}call i64 @read(
-// CHECK: icmp ult i64 %{{.*}}, 1
+// CHECK: lshr i64 %{{.*}}, 44
+// CHECK: icmp eq i64 %{{.*}}, 1
 // CHECK: call preserve_mostcc void @__perdure_mark
 long read(int, void *, unsigned long);
 long reads(char *p, unsigned long n) { return read(0, p, n); }
