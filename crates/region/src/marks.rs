@@ -48,10 +48,31 @@ fn byte(map: &Map, index: u64) -> &AtomicU8 {
 }
 
 /// Eight bytes at a multiple of eight.
-fn word(map: &Map, index: u64) -> u64 {
+fn eight(map: &Map, index: u64) -> &AtomicU64 {
     assert!(index.is_multiple_of(8) && index + 8 <= map.len());
     // SAFETY: as in `byte`; maps begin at pages, so the word is aligned.
-    unsafe { AtomicU64::from_ptr(map.base().add(index as usize).cast()) }.load(Ordering::Relaxed)
+    unsafe { AtomicU64::from_ptr(map.base().add(index as usize).cast()) }
+}
+
+fn word(map: &Map, index: u64) -> u64 {
+    eight(map, index).load(Ordering::Relaxed)
+}
+
+/// Only where it is not set: what many threads only read stays in the caches of all.
+#[inline]
+fn set(byte: &AtomicU8, order: Ordering) {
+    if byte.load(Ordering::Relaxed) == 0 {
+        byte.store(1, order);
+    }
+}
+
+#[inline]
+fn set_word(map: &Map, index: u64) {
+    const SET: u64 = 0x0101_0101_0101_0101;
+    let word = eight(map, index);
+    if word.load(Ordering::Relaxed) != SET {
+        word.store(SET, Ordering::Release);
+    }
 }
 
 impl Marks {
@@ -96,16 +117,23 @@ impl Marks {
             return;
         }
         let (first, last) = (offset / LINE_BYTES, (end - 1) / LINE_BYTES);
+        let blocks_end = last / PAGE_LINES / BLOCK_PAGES + 1;
+        if self.blocks_end.load(Ordering::Relaxed) < blocks_end {
+            self.blocks_end.fetch_max(blocks_end, Ordering::Relaxed);
+        }
         for page in first / PAGE_LINES..=last / PAGE_LINES {
-            byte(&self.blocks, page / BLOCK_PAGES).store(1, Ordering::Relaxed);
-            self.blocks_end
-                .fetch_max(page / BLOCK_PAGES + 1, Ordering::Relaxed);
-            byte(&self.pages, page).store(1, Ordering::Relaxed);
-            let from = first.max(page * PAGE_LINES);
-            let to = last.min(page * PAGE_LINES + PAGE_LINES - 1);
-            for line in from..=to {
-                // After the summaries: another thread that sees it does without them.
-                byte(&self.cards, line).store(1, Ordering::Release);
+            set(byte(&self.blocks, page / BLOCK_PAGES), Ordering::Relaxed);
+            set(byte(&self.pages, page), Ordering::Relaxed);
+        }
+        // After the summaries: another thread that sees a card set does without them.
+        let mut line = first;
+        while line <= last {
+            if line.is_multiple_of(8) && line + 8 <= last + 1 {
+                set_word(&self.cards, line);
+                line += 8;
+            } else {
+                set(byte(&self.cards, line), Ordering::Release);
+                line += 1;
             }
         }
     }
