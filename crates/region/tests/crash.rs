@@ -6,7 +6,7 @@ use region::{
     ByAddress, DATA_START, Durability, Options, PAGE_BYTES, Place, Region, Tracking, mark_address,
 };
 use testkit::crash::{Effort, History, Subject, climb};
-use testkit::disk::{Fault, Machine};
+use testkit::disk::{Fault, Machine, SECTOR, WORD};
 use testkit::rng::Rng;
 
 #[derive(Default)]
@@ -14,6 +14,8 @@ struct Bytes {
     memory_budget_bytes: Option<u64>,
     /// Stores go by address, past the region.
     by_address: Option<Tracking>,
+    /// The medium is memory: what it writes at once is a word.
+    on_memory: bool,
 }
 
 const RESERVE: u64 = 1 << 26;
@@ -96,6 +98,10 @@ impl Bytes {
 }
 
 impl Subject for Bytes {
+    fn atom(&self) -> usize {
+        if self.on_memory { WORD } else { SECTOR }
+    }
+
     fn blank(&self) -> Vec<Vec<u8>> {
         let machine = Machine::new(vec![Vec::new(); 3], 0);
         Region::format_on(&mut *machine.file(0), &mut *machine.file(1), UUID, 0).unwrap();
@@ -208,6 +214,28 @@ fn every_crash_of_a_run_that_stores_by_address_leaves_a_committed_state() {
         let tally = climb(&subject, seed, Effort::from_env(20_000))
             .unwrap_or_else(|what| panic!("{tracking:?}, seed {seed}: {what}"));
         println!("{tracking:?} {tally:?}");
+    }
+}
+
+/// The same where any eight bytes may have arrived without their neighbours.
+#[test]
+fn every_crash_on_byte_addressable_media_leaves_a_committed_state() {
+    let seed = Rng::seed_from_env();
+    println!("seed {seed} (PERDURE_TEST_SEED)");
+    for tracking in [None, Some(Tracking::Lines), Some(Tracking::Both)] {
+        let subject = Bytes {
+            by_address: tracking,
+            on_memory: true,
+            ..Bytes::default()
+        };
+        // A choice for each word: states take longer than on a disk.
+        let effort = Effort {
+            states: testkit::effort("PERDURE_MEMORY_STATES", 2_000),
+            states_per_stop: 100,
+        };
+        let tally = climb(&subject, seed, effort)
+            .unwrap_or_else(|what| panic!("{tracking:?}, seed {seed}: {what}"));
+        println!("memory, {tracking:?} {tally:?}");
     }
 }
 

@@ -51,6 +51,10 @@ impl History {
 
 /// A thing that keeps its content in the files of a machine.
 pub trait Subject {
+    /// How many bytes its medium writes at once.
+    fn atom(&self) -> usize {
+        crate::disk::SECTOR
+    }
     /// The files of an empty one.
     fn blank(&self) -> Vec<Vec<u8>>;
     /// The fingerprint of an empty one.
@@ -122,7 +126,7 @@ fn climb_one(
     tally: &mut Tally,
 ) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let whole = Machine::new(subject.blank(), seed);
+    let whole = Machine::with_atoms(subject.atom(), subject.blank(), seed);
     let mut history = History::new(subject.blank_state());
     subject.work(&whole, seed, &mut history);
     let operations = whole.operations();
@@ -133,7 +137,7 @@ fn climb_one(
             1 => Fault::Fails { errno: 28 },
             _ => Fault::PowerCut,
         };
-        let machine = Machine::new(subject.blank(), seed ^ at);
+        let machine = Machine::with_atoms(subject.atom(), subject.blank(), seed ^ at);
         machine.fault_at(at, fault);
         let mut history = History::new(subject.blank_state());
         subject.work(&machine, seed, &mut history);
@@ -173,7 +177,7 @@ fn after_kill(
     let wreck = next.wreck();
     for _ in 0..4 {
         let image = wreck.image(|versions| rng.below(versions as u64 + 1) as usize);
-        let found = subject.inspect(&Machine::new(image, seed), 2)?;
+        let found = subject.inspect(&Machine::with_atoms(subject.atom(), image, seed), 2)?;
         if found != committed {
             return Err(format!(
                 "a durable commit {committed:#x} of the next process is gone: {found:#x}"
@@ -209,7 +213,7 @@ fn power_cuts(
             _ => 0,
         });
         tally.power_cuts += 1;
-        let after = Machine::new(image, rng.draw());
+        let after = Machine::with_atoms(subject.atom(), image, rng.draw());
         let found = subject
             .inspect(&after, 2)
             .map_err(|what| format!("state {state}: {what}"))?;
@@ -228,7 +232,7 @@ fn power_cuts(
             let wreck = after.wreck();
             let image = wreck.image(|versions| rng.below(versions as u64 + 1) as usize);
             let found = subject
-                .inspect(&Machine::new(image, 0), 3)
+                .inspect(&Machine::with_atoms(subject.atom(), image, 0), 3)
                 .map_err(|what| format!("state {state}, second cut: {what}"))?;
             if found != committed {
                 return Err(format!(

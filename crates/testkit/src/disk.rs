@@ -1,8 +1,8 @@
 //! A simulated disk: what a file shows now, what would be left of it after a power cut, and faults at chosen
 //! operations.
 //!
-//! The model (`docs/format.md`, "the medium"): a sector is written atomically; between two flushes every written sector
-//! may arrive or not, in any order, in any of the versions that were written; so may every change of the length. A
+//! The model (`docs/format.md`, "the medium"): an *atom* is written at once, a sector of a disk or eight bytes of a
+//! byte-addressable medium; between two flushes every written atom may arrive or not, in any order, in any of the versions that were written; so may every change of the length. A
 //! flush that fails has brought an unknown part to the medium, and the rest is *clean in the cache*: it is still seen,
 //! and no later flush will bring it, unless it is written again.
 //!
@@ -15,7 +15,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-const SECTOR: usize = 512;
+/// The atom of a disk.
+pub const SECTOR: usize = 512;
+/// The atom of memory: what a processor stores at once.
+pub const WORD: usize = 8;
 
 /// What happens at the chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +43,14 @@ struct State {
     capacity: u64,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct FileState {
     live: Vec<u8>,
     durable: Vec<u8>,
-    /// Versions of each sector written since the last good flush, oldest first.
-    unsynced: BTreeMap<usize, Vec<[u8; SECTOR]>>,
+    /// Bytes of an atom.
+    atom: usize,
+    /// Versions of each atom written since the last good flush, oldest first.
+    unsynced: BTreeMap<usize, Vec<Box<[u8]>>>,
     /// Lengths that the file had since then, oldest first.
     lengths: Vec<usize>,
 }
@@ -63,12 +68,19 @@ pub struct SimFile {
 }
 
 impl Machine {
-    /// A machine with these files, all durable.
+    /// A machine with these files on a disk, all durable.
     pub fn new(files: Vec<Vec<u8>>, seed: u64) -> Machine {
+        Machine::with_atoms(SECTOR, files, seed)
+    }
+
+    /// As [`Machine::new`], on a medium that writes so many bytes at once.
+    pub fn with_atoms(atom: usize, files: Vec<Vec<u8>>, seed: u64) -> Machine {
         let files = files.into_iter().map(|bytes| FileState {
             live: bytes.clone(),
             durable: bytes,
-            ..FileState::default()
+            atom,
+            unsynced: BTreeMap::new(),
+            lengths: Vec::new(),
         });
         Machine(Arc::new(Mutex::new(State {
             files: files.collect(),
@@ -145,7 +157,7 @@ impl Machine {
 }
 
 impl Wreck {
-    /// Number of choices: written sectors and changed lengths whose fate is open.
+    /// Number of choices: written atoms and changed lengths whose fate is open.
     pub fn open_choices(&self) -> usize {
         self.files
             .iter()
@@ -153,7 +165,7 @@ impl Wreck {
             .sum()
     }
 
-    /// One of the states that the media may be in. `pick(versions)` chooses, for each sector and length, among 0 (what
+    /// One of the states that the media may be in. `pick(versions)` chooses, for each atom and length, among 0 (what
     /// was durable) to `versions` (the newest).
     pub fn image(&self, mut pick: impl FnMut(usize) -> usize) -> Vec<Vec<u8>> {
         let image = |file: &FileState, pick: &mut dyn FnMut(usize) -> usize| {
@@ -169,12 +181,12 @@ impl Wreck {
                 .max()
                 .unwrap_or(0)
                 .max(bytes.len());
-            bytes.resize(longest.next_multiple_of(SECTOR), 0);
-            for (&sector, versions) in &file.unsynced {
+            bytes.resize(longest.next_multiple_of(file.atom), 0);
+            for (&atom, versions) in &file.unsynced {
                 let choice = pick(versions.len());
-                let at = sector * SECTOR;
+                let at = atom * file.atom;
                 if choice > 0 && at < bytes.len() {
-                    bytes[at..at + SECTOR].copy_from_slice(&versions[choice - 1]);
+                    bytes[at..at + file.atom].copy_from_slice(&versions[choice - 1]);
                 }
             }
             bytes.resize(len, 0);
@@ -210,6 +222,10 @@ impl State {
 }
 
 impl FileState {
+    fn zeros(&self) -> Box<[u8]> {
+        vec![0; self.atom].into_boxed_slice()
+    }
+
     fn write(&mut self, bytes: &[u8], offset: usize) {
         let end = offset + bytes.len();
         if end > self.live.len() {
@@ -219,13 +235,13 @@ impl FileState {
         self.touch(offset, end);
     }
 
-    /// The sectors of `[from, to)` have a new version.
+    /// The atoms of `[from, to)` have a new version.
     fn touch(&mut self, from: usize, to: usize) {
-        for sector in from / SECTOR..to.div_ceil(SECTOR) {
-            let mut content = [0; SECTOR];
-            let have = self.live.len().min((sector + 1) * SECTOR) - sector * SECTOR;
-            content[..have].copy_from_slice(&self.live[sector * SECTOR..][..have]);
-            self.unsynced.entry(sector).or_default().push(content);
+        for atom in from / self.atom..to.div_ceil(self.atom) {
+            let mut content = self.zeros();
+            let have = self.live.len().min((atom + 1) * self.atom) - atom * self.atom;
+            content[..have].copy_from_slice(&self.live[atom * self.atom..][..have]);
+            self.unsynced.entry(atom).or_default().push(content);
         }
     }
 
@@ -236,20 +252,16 @@ impl FileState {
             self.lengths.push(len);
             if len < old {
                 // What was cut off reads as zeros if the file grows again, in the cache and later on the medium.
-                self.touch(len, old.min(len.next_multiple_of(SECTOR)));
+                self.touch(len, old.min(len.next_multiple_of(self.atom)));
                 let gone: Vec<usize> = self
                     .unsynced
-                    .range(len.div_ceil(SECTOR)..)
+                    .range(len.div_ceil(self.atom)..)
                     .map(|(&s, _)| s)
                     .collect();
-                for sector in gone {
-                    self.unsynced
-                        .get_mut(&sector)
-                        .expect("just listed")
-                        .push([0; SECTOR]);
-                }
-                for sector in len.div_ceil(SECTOR)..self.durable.len().div_ceil(SECTOR) {
-                    self.unsynced.entry(sector).or_default().push([0; SECTOR]);
+                let durable = len.div_ceil(self.atom)..self.durable.len().div_ceil(self.atom);
+                for atom in gone.into_iter().chain(durable) {
+                    let zeros = self.zeros();
+                    self.unsynced.entry(atom).or_default().push(zeros);
                 }
             }
         }
@@ -257,11 +269,11 @@ impl FileState {
 
     fn sync(&mut self) {
         self.durable
-            .resize(self.live.len().next_multiple_of(SECTOR), 0);
-        for (sector, versions) in std::mem::take(&mut self.unsynced) {
-            let at = sector * SECTOR;
+            .resize(self.live.len().next_multiple_of(self.atom), 0);
+        for (atom, versions) in std::mem::take(&mut self.unsynced) {
+            let at = atom * self.atom;
             if at < self.durable.len() {
-                self.durable[at..at + SECTOR]
+                self.durable[at..at + self.atom]
                     .copy_from_slice(versions.last().expect("never empty"));
             }
         }
@@ -276,10 +288,10 @@ impl FileState {
             self.durable.resize(self.live.len(), 0);
         }
         self.lengths.clear();
-        for (sector, versions) in lost {
-            let at = sector * SECTOR;
-            if rng.chance(2) && at + SECTOR <= self.durable.len() {
-                self.durable[at..at + SECTOR]
+        for (atom, versions) in lost {
+            let at = atom * self.atom;
+            if rng.chance(2) && at + self.atom <= self.durable.len() {
+                self.durable[at..at + self.atom]
                     .copy_from_slice(versions.last().expect("never empty"));
             }
         }
