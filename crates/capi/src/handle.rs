@@ -14,6 +14,8 @@ use std::sync::{Mutex, MutexGuard, Once};
 /// `perdure` of the header.
 pub struct Perdure {
     heap: Mutex<Heap>,
+    /// Held while the medium is waited for, before `heap` is locked and without it in between.
+    flushing: Mutex<()>,
     pub(crate) gate: Gate,
     /// Where it lies: never changes.
     pub(crate) start: usize,
@@ -69,6 +71,7 @@ impl Perdure {
             start: heap.address(),
             reserved: usize::try_from(heap.reserved_bytes()).unwrap_or(usize::MAX),
             heap: Mutex::new(heap),
+            flushing: Mutex::new(()),
             gate: Gate::default(),
             totals: Mutex::new(CommitStats::default()),
             unseen: AtomicBool::new(false),
@@ -136,8 +139,14 @@ impl Perdure {
         }
     }
 
-    /// Returns when this commit is on the medium.
+    fn turn_to_flush(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Returns when this commit is on the medium. Other threads store, allocate and commit meanwhile; of those that wait, one flushes for all
+    /// whose commits are there when it begins.
     pub(crate) fn wait(&self, commit: u64) -> Outcome<()> {
+        let _turn = self.turn_to_flush();
         let mut heap = self.heap();
         let last = heap.commits();
         if commit > last {
@@ -148,10 +157,16 @@ impl Perdure {
         if heap.is_snapshot() {
             return Ok(());
         }
-        if heap.durable_commits() < commit {
-            let stats = heap.make_durable()?;
-            self.add(stats);
+        if heap.durable_commits() >= commit {
+            return Ok(());
         }
+        let Some(flush) = heap.begin_flush()? else {
+            return Ok(());
+        };
+        drop(heap);
+        let flushed = flush.run();
+        let stats = self.heap().end_flush(flushed)?;
+        self.add(stats);
         Ok(())
     }
 
@@ -200,7 +215,12 @@ struct Forking {
 }
 
 enum Held {
-    Heap(MutexGuard<'static, Heap>, Option<Pin>),
+    /// And the turn to flush, which a child could not get back from a thread that it does not have.
+    Heap(
+        MutexGuard<'static, ()>,
+        MutexGuard<'static, Heap>,
+        Option<Pin>,
+    ),
     File(MutexGuard<'static, Region>, Option<Pin>),
 }
 
@@ -218,9 +238,11 @@ extern "C" fn before_fork() {
     let held = open.iter().map(|listed| match *listed {
         Listed::Heap(heap) => {
             // SAFETY: listed, and the list stays locked until after the fork.
-            let heap = unsafe { &*heap }.heap();
+            let handle = unsafe { &*heap };
+            let turn = handle.turn_to_flush();
+            let heap = handle.heap();
             let pin = heap.prepare_fork().ok();
-            Held::Heap(heap, pin)
+            Held::Heap(turn, heap, pin)
         }
         Listed::File(file) => {
             // SAFETY: as above.
@@ -243,7 +265,7 @@ extern "C" fn in_child() {
     };
     for held in held {
         match held {
-            Held::Heap(mut heap, pin) => heap.become_child(pin.unwrap_or_else(Pin::none)),
+            Held::Heap(_turn, mut heap, pin) => heap.become_child(pin.unwrap_or_else(Pin::none)),
             Held::File(mut region, pin) => region.become_child(pin.unwrap_or_else(Pin::none)),
         }
     }

@@ -35,9 +35,9 @@ pub use cell::{Cell, Slot};
 pub use check::{Problem, Report};
 pub use fetch::Fetched;
 pub use region::{
-    Access, ByAddress, CommitStats, Durability, Error, ErrorKind, Facts, Forked, LIMIT_BYTES_MIN,
-    Media, Memory, Missed, Options, Pin, Place, Result, Tracking, Verify, journal_path,
-    mark_address, mark_closed_descriptors, reserve_card_space, sums_path,
+    Access, ByAddress, CommitStats, Durability, Error, ErrorKind, Facts, Flush, Flushed, Forked,
+    LIMIT_BYTES_MIN, Media, Memory, Missed, Options, Pin, Place, Result, Tracking, Verify,
+    journal_path, mark_address, mark_closed_descriptors, reserve_card_space, sums_path,
 };
 pub use table::Table;
 pub use walk::{Element, Elements};
@@ -290,6 +290,22 @@ impl Heap {
     /// As [`Region::commit`].
     pub fn make_durable(&mut self) -> Result<CommitStats> {
         self.region.make_durable()
+    }
+
+    /// As [`Region::begin_flush`].
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn begin_flush(&mut self) -> Result<Option<Flush>> {
+        self.region.begin_flush()
+    }
+
+    /// As [`Region::end_flush`].
+    ///
+    /// # Errors
+    /// As [`Region::commit`].
+    pub fn end_flush(&mut self, flushed: Flushed) -> Result<CommitStats> {
+        self.region.end_flush(flushed)
     }
 
     /// As [`Region::commits`].

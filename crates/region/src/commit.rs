@@ -19,7 +19,7 @@ use crate::lock::Locks;
 use crate::map::Map;
 use crate::open::Redundancy;
 use crate::spill::Spill;
-use crate::storage::Storage;
+use crate::storage::{Flusher, Storage};
 use crate::sums::{Compared, Sums};
 use crate::{Durability, Region, Result};
 use std::cell::Cell;
@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A journal up to this size is left as it is at the end; a longer one is worth two flushes of the heap file.
 const CHECKPOINT_AT_CLOSE_BYTES: u64 = 1 << 20;
@@ -74,6 +75,8 @@ pub(crate) struct Backing {
     pub(crate) path: PathBuf,
     pub(crate) heap: Box<dyn Storage>,
     pub(crate) journal: Box<dyn Storage>,
+    /// Its flusher, once one was asked for.
+    pub(crate) flusher: Option<Option<Arc<dyn Flusher>>>,
     pub(crate) sums: Sums,
     /// Pages that did not hold their sums when the heap was opened with [`crate::Verify::Report`].
     pub(crate) unsound_pages: Vec<u64>,
@@ -146,7 +149,7 @@ impl Backing {
         Error::io(self.path_text(), action, source)
     }
 
-    fn check_writer(&self, action: &'static str) -> Result<()> {
+    pub(crate) fn check_writer(&self, action: &'static str) -> Result<()> {
         if self.poisoned {
             return Err(ErrorKind::Poisoned {
                 path: self.path_text(),
@@ -279,16 +282,32 @@ impl Backing {
         if self.flushed_seq == self.tail.seq {
             return Ok(());
         }
+        self.flush_all_but_journal(stats)?;
+        let synced = self.journal.sync();
+        self.journal_is_flushed(self.tail.seq, synced, stats)
+    }
+
+    /// What committed frames need to be true, on the medium: the first part of [`Backing::flush`].
+    pub(crate) fn flush_all_but_journal(&mut self, stats: &mut CommitStats) -> Result<()> {
         let rewritten = self.rewrite_suspects();
         self.poison_on_error("write unflushed commits again", rewritten)?;
         if self.heap_unflushed {
             self.sync_heap(stats)?;
             self.store_note();
         }
+        Ok(())
+    }
+
+    /// The last part: what became of a flush of the journal that began when frames up to `seq` were in it.
+    pub(crate) fn journal_is_flushed(
+        &mut self,
+        seq: u64,
+        outcome: io::Result<()>,
+        stats: &mut CommitStats,
+    ) -> Result<()> {
         stats.flushes += 1;
-        let synced = self.journal.sync();
-        self.poison_on_error("flush the journal", synced)?;
-        self.flushed_seq = self.tail.seq;
+        self.poison_on_error("flush the journal", outcome)?;
+        self.flushed_seq = self.flushed_seq.max(seq);
         Ok(())
     }
 
@@ -830,7 +849,7 @@ impl Region {
 
     /// Flushes and applies what is committed, and checkpoints when that is due or `closing` makes it worth while. The
     /// working copy is clean.
-    fn settle(&mut self, stats: &mut CommitStats, closing: bool) -> Result<()> {
+    pub(crate) fn settle(&mut self, stats: &mut CommitStats, closing: bool) -> Result<()> {
         let Some(backing) = &mut self.backing else {
             return Ok(());
         };

@@ -552,6 +552,7 @@ pub(crate) fn open_on(files: Files, how: How) -> Result<Region> {
     let found_seq = found.tail.seq;
     let mut backing = Backing {
         sums,
+        flusher: None,
         unsound_pages: Vec::new(),
         redundancy: Redundancy::default(),
         fresh_seqs: fresh_seqs.map(|f| f.header.seq).collect(),

@@ -8,6 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// A file of bytes with an explicit flush. What was written is durable only once a later [`Storage::sync`] returned
 /// `Ok`; after a failed one nothing is known of the writes since the last good one.
@@ -36,6 +37,11 @@ pub trait Storage: Send {
     }
     /// Makes everything written so far durable.
     fn sync(&mut self) -> io::Result<()>;
+    /// What does so from another thread while this one writes on; none where a flush takes no time to speak of, or there is no
+    /// such thing.
+    fn flusher(&self) -> Option<Arc<dyn Flusher>> {
+        None
+    }
     /// The file to map; none where the bytes must be read into memory instead.
     fn mappable(&self) -> Option<BorrowedFd<'_>>;
     /// Which offset is the first byte of the file to map; a multiple of the page.
@@ -45,6 +51,19 @@ pub trait Storage: Send {
     /// One past the last page that is there, where that is not for the region to say: memory behind it cannot be read.
     fn present_end(&self) -> io::Result<Option<u64>> {
         Ok(None)
+    }
+}
+
+/// Brings a storage's writes to the medium beside whoever writes to it.
+pub trait Flusher: Send + Sync {
+    /// Makes what was written before this was called durable. An error that the storage's own flush is told is told here too, whichever comes
+    /// first, and the other way round.
+    fn flush(&self) -> io::Result<()>;
+}
+
+impl Flusher for File {
+    fn flush(&self) -> io::Result<()> {
+        self.sync_data()
     }
 }
 
@@ -151,6 +170,12 @@ impl Storage for FileStorage {
     fn sync(&mut self) -> io::Result<()> {
         // fdatasync: the size is flushed with it when it matters for reading the data back (POSIX).
         self.0.sync_data()
+    }
+
+    fn flusher(&self) -> Option<Arc<dyn Flusher>> {
+        // A description of its own: of each the kernel remembers which errors it was told.
+        let own = File::open(format!("/proc/self/fd/{}", self.0.as_raw_fd())).ok()?;
+        Some(Arc::new(own))
     }
 
     fn mappable(&self) -> Option<BorrowedFd<'_>> {

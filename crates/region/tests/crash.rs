@@ -79,6 +79,43 @@ impl Bytes {
         Ok(())
     }
 
+    /// A durable commit with other threads' lazy ones between its steps.
+    fn commit_beside(
+        &self,
+        region: &mut Region,
+        rng: &mut Rng,
+        history: &mut History,
+    ) -> region::Result<()> {
+        region.commit(Durability::Lazy)?;
+        history.reported(false);
+        let so_far = history.reported_so_far();
+        if let Some(flush) = region.begin_flush()? {
+            if rng.chance(2) {
+                self.commit_lazily(region, rng, history)?;
+            }
+            let flushed = flush.run();
+            if rng.chance(2) {
+                self.commit_lazily(region, rng, history)?;
+            }
+            region.end_flush(flushed)?;
+        }
+        history.is_durable(so_far);
+        Ok(())
+    }
+
+    fn commit_lazily(
+        &self,
+        region: &mut Region,
+        rng: &mut Rng,
+        history: &mut History,
+    ) -> region::Result<()> {
+        self.scribble(region, rng)?;
+        history.attempt(fingerprint(region));
+        region.commit(Durability::Lazy)?;
+        history.reported(false);
+        Ok(())
+    }
+
     /// A few random stores and perhaps some growth.
     fn scribble(&self, region: &mut Region, rng: &mut Rng) -> region::Result<()> {
         if region.end() < DATA_START + 12 * PAGE_BYTES && rng.chance(3) {
@@ -132,8 +169,16 @@ impl Subject for Bytes {
                     continue;
                 }
                 history.attempt(fingerprint(&region));
-                match region.commit(durability) {
-                    Ok(_) => history.reported(durability == Durability::Durable),
+                // Now and then as threads do it: others commit while the medium is waited for.
+                let beside = self.by_address.is_some() && rng.chance(2);
+                let committed = if beside && durability == Durability::Durable {
+                    self.commit_beside(&mut region, &mut rng, history)
+                } else {
+                    let committed = region.commit(durability);
+                    committed.map(|_| history.reported(durability == Durability::Durable))
+                };
+                match committed {
+                    Ok(()) => {}
                     // Nothing of it, or nothing known of it: a program may go back and go on, unless poisoned.
                     Err(_) => {
                         if region.abort().is_err() || region.commit(Durability::Lazy).is_err() {

@@ -39,9 +39,19 @@ impl History {
         }
     }
 
-    /// Every commit reported so far was brought to the medium.
+    /// Which commit was reported last.
+    pub fn reported_so_far(&self) -> usize {
+        self.reported
+    }
+
+    /// Every commit up to that one was brought to the medium.
+    pub fn is_durable(&mut self, reported: usize) {
+        self.durable = self.durable.max(reported);
+    }
+
+    /// Every commit reported so far was.
     pub fn reported_so_far_is_durable(&mut self) {
-        self.durable = self.reported;
+        self.is_durable(self.reported);
     }
 
     fn allows(&self, state: u64, from: usize) -> bool {

@@ -10,6 +10,7 @@
 
 use crate::rng::Rng;
 use region::Storage;
+use region::storage::Flusher;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -384,6 +385,22 @@ impl Storage for SimFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+    fn flusher(&self) -> Option<Arc<dyn Flusher>> {
+        Some(Arc::new(SimFile {
+            machine: self.machine.clone(),
+            index: self.index,
+        }))
+    }
+
+    fn mappable(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Flusher for SimFile {
+    fn flush(&self) -> io::Result<()> {
         let mut guard = self.machine.state();
         let state = &mut *guard;
         let fault = state.step()?;
@@ -399,9 +416,5 @@ impl Storage for SimFile {
                 Err(io::Error::from_raw_os_error(errno))
             }
         }
-    }
-
-    fn mappable(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }
