@@ -20,6 +20,7 @@ F int until(char *d, const char *s) { int n = 0; while ((d[n] = s[n])) n++; retu
 F int stop(int *p, int n, int at) { for (int i = 0; i < n; i++) { p[i] = i; if (i == at) return i; } return -1; }
 F int stop_first(int *p, int n, const int *q) { int i; for (i = 0; i < n; i++) { if (q[i] < 0) break; p[i] = q[i]; } return i; }
 F void some(int *p, const int *q, int n) { for (int i = 0; i < n; i++) if (q[i] & 1) p[i] = q[i]; }
+F void few(long *p, const int *q, int n, long v) { for (int i = 0; i < n; i++) if (q[i] == 17) p[i] = v; }
 F void list(struct rec **p, int n) { for (int i = 0; i < n; i++) p[i]->id += i; }
 F void same(long *sum, const int *q, int n) { for (int i = 0; i < n; i++) *sum += q[i]; }
 F void same_if(long *sum, const int *q, int n) { for (int i = 0; i < n; i++) if (q[i] > 0) *sum += q[i]; }
@@ -62,7 +63,9 @@ int main(void) {
   gather((int *)c, idx, 100); check();
   struct rec *r[50]; for (int i = 0; i < 50; i++) { r[i] = (struct rec *)c + 2 * i; r[i]->id = 1; }
   list(r, 50); check();
-  // At the end of the heap: no card of anything behind it is read.
+  // Of a hundred lines one is stored to.
+  for (long v = 1; v < 21; v++) { few((long *)c, q, 1000, v); check(); }
+  // At the end of the heap.
   plain((int *)e, 1000, 3); check(); down((long *)e, 500); check(); clear(e, 4000); check(); plain((int *)(e + 4000), 0, 1); check();
   recs((struct rec *)e, 4000 / sizeof(struct rec)); check(); once((int *)(e + 3996), 1); check(); unrolled((int *)e, 1000); check();
   some((int *)e, q, 1000); check(); memset(e + 3900, 7, 100); check(); copy(e, c, 4000); check();
