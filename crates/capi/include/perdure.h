@@ -200,8 +200,15 @@ typedef struct perdure_stats {
 
 int perdure_get_stats(perdure *heap, perdure_stats *stats);
 
-/* Verify mode: writes the places of missed stores into places (up to count addresses of 64-byte lines), returns how many are known. */
+/* Verify mode: writes the places of missed stores into places (up to count addresses: for each 64-byte line the first byte that had changed), returns how
+ * many are known. */
 size_t perdure_missed(perdure *heap, const void **places, size_t count);
+
+/* Verify mode: what perdure_missed tells, in words: how many lines, and for each place the address, its position in the heap's file, and which block it is in.
+ * As snprintf: writes up to size bytes with a zero at the end into text, returns the length of the whole; 0: nothing was missed. A heap
+ * lies where it lay, so a debugger finds the store in the next run: "watch *(long *)ADDRESS". In proportion to the heap.
+ * PERDURE_REPORT=FILE in the environment: what was missed is appended to that file when a heap or a failure-atomic file is closed. */
+size_t perdure_report(perdure *heap, char *text, size_t size);
 
 /* What a code means, in a few words; never NULL. */
 const char *perdure_strerror(int code);

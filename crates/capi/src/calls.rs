@@ -133,7 +133,7 @@ pub unsafe extern "C" fn perdure_open(
         let options = options.unwrap_or(&DEFAULT).understood()?;
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         let heap = Heap::open(path, options)?;
-        *opened = Box::into_raw(Perdure::open(heap));
+        *opened = Box::into_raw(Perdure::open(heap, path.into()));
         Ok(())
     })
 }

@@ -10,7 +10,7 @@ use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -18,7 +18,9 @@ use std::sync::{Mutex, MutexGuard};
 /// `perdure_file` of the header.
 pub struct PerdureFile {
     region: Mutex<Region>,
-    start: usize,
+    /// For people.
+    pub(crate) path: PathBuf,
+    pub(crate) start: usize,
     reach: u64,
     /// Stores that nobody could mark may have happened since its last sync.
     pub(crate) unseen: AtomicBool,
@@ -66,6 +68,7 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
         start: region.address() + DATA_START as usize,
         reach: region.reserved_bytes() - DATA_START,
         region: Mutex::new(region),
+        path: path.into(),
         unseen: AtomicBool::new(false),
     }))
 }
@@ -131,6 +134,7 @@ pub unsafe extern "C" fn perdure_file_close(file: *mut PerdureFile) -> c_int {
         Listed::File(file).unlist();
         // SAFETY: what perdure_file_open gave, and the caller gives it back.
         let file = unsafe { Box::from_raw(file) };
+        file.append_report();
         let region = file.region.into_inner().unwrap_or_else(|e| e.into_inner());
         region.close_file()?;
         Ok(())

@@ -8,12 +8,15 @@ use crate::gate::{Gate, Shared};
 use crate::marks;
 use heap::{CommitStats, Durability, Heap, Pin};
 use region::Region;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
 /// `perdure` of the header.
 pub struct Perdure {
     heap: Mutex<Heap>,
+    /// For people.
+    pub(crate) path: PathBuf,
     pub(crate) gate: Gate,
     /// Where it lies: never changes.
     pub(crate) start: usize,
@@ -64,11 +67,12 @@ impl Listed {
 }
 
 impl Perdure {
-    pub(crate) fn open(heap: Heap) -> Box<Perdure> {
+    pub(crate) fn open(heap: Heap, path: PathBuf) -> Box<Perdure> {
         let handle = Box::new(Perdure {
             start: heap.address(),
             reserved: usize::try_from(heap.reserved_bytes()).unwrap_or(usize::MAX),
             heap: Mutex::new(heap),
+            path,
             gate: Gate::default(),
             totals: Mutex::new(CommitStats::default()),
             unseen: AtomicBool::new(false),
@@ -79,6 +83,7 @@ impl Perdure {
 
     pub(crate) fn close(self: Box<Perdure>) -> Outcome<()> {
         Listed::Heap(&raw const *self).unlist();
+        self.append_report();
         let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
         heap.close(Durability::Durable)?;
         Ok(())

@@ -157,3 +157,23 @@ fn a_program_for_pma_keeps_its_list() {
     assert_eq!(refused.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("/nowhere/at/all"));
 }
+
+/// What was stored without a mark is told with its place, to the program and to the file that the user names.
+#[test]
+fn verify_mode_tells_what_was_missed_and_where() {
+    let program = build("missed.c", Built::C11);
+    let folder = folder();
+    let (heap, report) = (folder.path().join("m.heap"), folder.path().join("report"));
+    let mut told = String::new();
+    for word in ["5", "6"] {
+        let mut command = Command::new(&program);
+        command
+            .args([heap.as_os_str(), word.as_ref()])
+            .env("PERDURE_TRACK", "verify");
+        told += &good(command.env("PERDURE_REPORT", &report));
+        // The same, appended.
+        assert_eq!(std::fs::read_to_string(&report).unwrap(), told);
+    }
+    let first = format!("\"{}\": 2 lines of 64 bytes stored to", heap.display());
+    assert_eq!(told.matches(&first).count(), 2, "{told}");
+}
