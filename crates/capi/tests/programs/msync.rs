@@ -7,40 +7,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use testkit::rng::Rng;
 
-use crate::build::{Built, build, good, libraries, run, scratch};
-
-/// The library to load first, built as the project's script builds it.
-fn preload() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let library = scratch().join("libperdure-preload.so");
-        let mut command = Command::new("cc");
-        command.args([
-            "-std=gnu11",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-O2",
-            "-fPIC",
-            "-shared",
-            "-pthread",
-        ]);
-        command.arg("-I").arg(root.join("include"));
-        command
-            .arg(root.join("../../cpp/preload/preload.c"))
-            .arg("-o")
-            .arg(&library);
-        command.arg("-L").arg(libraries()).arg("-lperdure");
-        command.arg(format!("-Wl,-rpath,{}", libraries().display()));
-        good(&mut command);
-        library
-    })
-}
+use crate::build::{Built, build, good, preload, run};
 
 fn ledger() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| build("ledger.c", Built::Alone))
+    PROGRAM.get_or_init(|| build("ledger.c", Built::ALONE))
 }
 
 /// The ledger under the library.
