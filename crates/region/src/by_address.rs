@@ -58,7 +58,7 @@ pub struct ByAddress {
 pub struct Missed {
     /// How many, over all commits.
     pub lines: u64,
-    /// Of the first of them, the offset of the first byte that had changed.
+    /// Of the first different ones, the offset of the first byte that had changed.
     pub offsets: Vec<u64>,
 }
 
@@ -75,8 +75,14 @@ impl Missed {
                 .find(|&at| now[at] != image[at])
                 .map_or(line, |at| start + at as u64)
         };
+        let line_of = |offset: u64| offset / LINE_BYTES;
         let lines = places.flat_map(|run| run.step_by(LINE_BYTES as usize));
-        self.offsets.extend(lines.take(room).map(first_changed));
+        let is_new = |line: &u64| self.offsets.iter().all(|&at| line_of(at) != line_of(*line));
+        let new: Vec<u64> = match room {
+            0 => Vec::new(),
+            room => lines.filter(is_new).take(room).collect(),
+        };
+        self.offsets.extend(new.into_iter().map(first_changed));
     }
 }
 
