@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HEAP_SIZE ((size_t)1 << 20)
+#define HEAP_SIZE ((size_t)256 << 10)
 
 extern unsigned char __perdure_unseen;
 extern unsigned long long __perdure_unseen_calls;
@@ -47,6 +47,8 @@ static perdure *open_heap(unsigned flags) {
 }
 
 static void compare(const unsigned char *found, const char *when) {
+  if (!memcmp(found, copy, HEAP_SIZE))
+    return;
   for (size_t i = 0; i < HEAP_SIZE; i++)
     if (found[i] != copy[i]) {
       fprintf(stderr, "lost: the byte at %p is %d in the file %s, and was stored as %d\n", (void *)(memory + i), found[i], when, copy[i]);

@@ -2,6 +2,7 @@
 //! library.
 
 mod build;
+mod corpus;
 mod heaps;
 mod lua;
 mod msync;
