@@ -6,7 +6,7 @@ use crate::errors::{Failure, Outcome};
 use crate::files::PerdureFile;
 use crate::gate::{Gate, Shared};
 use crate::marks;
-use heap::{CommitStats, Durability, Heap, Pin};
+use heap::{CommitStats, Durability, Heap, Pin, Tracking};
 use region::Region;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ pub struct Perdure {
     heap: Mutex<Heap>,
     /// For people.
     pub(crate) path: PathBuf,
+    pub(crate) tracking: Tracking,
     pub(crate) gate: Gate,
     /// Where it lies: never changes.
     pub(crate) start: usize,
@@ -67,12 +68,13 @@ impl Listed {
 }
 
 impl Perdure {
-    pub(crate) fn open(heap: Heap, path: PathBuf) -> Box<Perdure> {
+    pub(crate) fn open(heap: Heap, path: PathBuf, tracking: Tracking) -> Box<Perdure> {
         let handle = Box::new(Perdure {
             start: heap.address(),
             reserved: usize::try_from(heap.reserved_bytes()).unwrap_or(usize::MAX),
             heap: Mutex::new(heap),
             path,
+            tracking,
             gate: Gate::default(),
             totals: Mutex::new(CommitStats::default()),
             unseen: AtomicBool::new(false),
@@ -103,12 +105,7 @@ impl Perdure {
     }
 
     fn add(&self, stats: CommitStats) {
-        let mut totals = self.totals();
-        totals.lines += stats.lines;
-        totals.journal_bytes += stats.journal_bytes;
-        totals.fresh_bytes += stats.fresh_bytes;
-        totals.applied_bytes += stats.applied_bytes;
-        totals.flushes += stats.flushes;
+        self.totals().add(stats);
     }
 
     /// The offset of an address in this heap.

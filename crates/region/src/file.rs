@@ -19,7 +19,7 @@ use crate::open::{
     read_superblock,
 };
 use crate::storage::{FileStorage, Storage};
-use crate::{Durability, Region, Result};
+use crate::{CommitStats, Durability, Region, Result};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -276,10 +276,10 @@ impl Region {
     ///
     /// # Errors
     /// As [`Region::commit`].
-    pub fn commit_file(&mut self) -> Result<()> {
-        self.commit(Durability::Lazy)?;
-        self.make_durable()?;
-        Ok(())
+    pub fn commit_file(&mut self) -> Result<CommitStats> {
+        let mut stats = self.commit(Durability::Lazy)?;
+        stats.add(self.make_durable()?);
+        Ok(stats)
     }
 }
 
