@@ -88,10 +88,11 @@ impl PerdureOptions {
             3 => Tracking::Both,
             other => return Err(Failure::invalid(format!("unknown tracking {other}"))),
         };
-        let place = if has(ANYWHERE) {
-            Place::Anywhere
-        } else {
-            Place::Home
+        let place = match (has(ANYWHERE), instrumented()) {
+            (false, _) => Place::Home,
+            // Instrumented code takes what lies outside the arena for no heap, and marks nothing there. A snapshot needs no marks.
+            (true, Instrumented::Yes | Instrumented::Verify) if !has(SNAPSHOT) => Place::Arena,
+            (true, _) => Place::Anywhere,
         };
         let base = if has(SNAPSHOT) {
             Options::snapshot()

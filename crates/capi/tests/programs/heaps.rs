@@ -76,6 +76,23 @@ fn a_program_counts_its_runs() {
     }
 }
 
+/// Also there stores are tracked by lines: code by perdure-cc looks for heaps in the arena only.
+#[test]
+fn a_heap_that_lies_anywhere_keeps_what_is_stored() {
+    for how in BUILDS {
+        let program = build("anywhere.c", how);
+        for way in ways(how) {
+            let folder = folder();
+            let (heap, report) = (folder.path().join("a.heap"), folder.path().join("report"));
+            for n in 1..4 {
+                let told = good(tracked(&program, way, &report).arg(&heap));
+                assert_eq!(told, format!("{n}\n"), "{how:?} {way}");
+            }
+            assert_nothing_missed(how, &report);
+        }
+    }
+}
+
 #[test]
 fn both_headers_are_clean_in_both_languages() {
     for (language, standard) in [

@@ -115,7 +115,7 @@ fn a_program_by_perdure_cc_that_is_linked_to_the_library_has_its_lines_tracked()
 
 #[test]
 fn a_killed_program_leaves_the_last_msync() {
-    killed("run", "check", |file, words| under(file, words));
+    killed("run", "check", under);
 }
 
 #[test]
