@@ -105,10 +105,15 @@ pub fn build(name: &str, how: Built) -> PathBuf {
     let words = format!("{name} {how:?}").replace(|c: char| !c.is_alphanumeric(), "");
     let program = scratch().join(words);
     if !built.contains(&program) {
-        good(&mut command(name, how, &program));
+        make(name, how, &program);
         built.push(program.clone());
     }
     program
+}
+
+/// Builds the program of a source.
+pub fn make(name: &str, how: Built, program: &Path) {
+    good(&mut command(name, how, program));
 }
 
 fn command(name: &str, how: Built, program: &Path) -> Command {
