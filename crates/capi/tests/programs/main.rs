@@ -1,6 +1,7 @@
 //! C and C++ programs against the library as they would be built by anybody: with the system's compiler, the headers and the shared or the static
 //! library.
 
+mod at_calls;
 mod build;
 mod corpus;
 mod heaps;
