@@ -205,7 +205,10 @@ static struct mapped *file_for(int fd, bool writable, int *error) {
     m->next = files;
     files = m;
     __atomic_add_fetch(&file_count, 1, __ATOMIC_RELAXED);
-    say("%s: msync is failure-atomic", path);
+    perdure_stats stats = {.size = sizeof stats};
+    perdure_file_get_stats(m->file, &stats);
+    const char *ways[] = {"", "pages", "lines", "verify"};
+    say("%s: msync is failure-atomic, by %s", path, ways[stats.tracking & 3]);
     return m;
 }
 

@@ -163,7 +163,8 @@ void perdure_mark(const void *address, size_t size);
  * A program's own file, whatever its format, mapped so that it changes atomically: after a crash at any moment it is as of the last
  * perdure_file_sync that returned, or of one that was under way. Between two of them the file itself does not change. While it is mapped, or after a crash,
  * FILE.perdure and FILE.perdure.journal lie beside it: whoever copies or moves the file then must do so with them; the next perdure_file_open
- * brings the file to its last sync and removes them when it is closed. One process at a time; other mappings of the file, and read(2), see what was synced last.
+ * brings the file to its last sync and removes them when it is closed. Stores become known as PERDURE_TRACK in the environment says; else by lines in
+ * programs compiled with perdure-cc (verify in their debug builds), else by pages. One process at a time; other mappings of the file, and read(2), see what was synced last.
  * (libperdure-preload.so does this to mmap, msync, fsync, munmap and exit of programs that know nothing of it.) */
 
 typedef struct perdure_file perdure_file;
@@ -196,12 +197,22 @@ typedef struct perdure_stats {
     uint64_t flushes;        /* fdatasync and the like */
     uint64_t missed_lines;   /* verify mode: lines stored to without a mark; they were committed all the same */
     uint64_t address;        /* where the heap lies */
+    uint64_t tracking;       /* how stores become known: an enum perdure_tracking */
 } perdure_stats;
 
 int perdure_get_stats(perdure *heap, perdure_stats *stats);
+/* The same of a failure-atomic file: commits are syncs that changed something; heap_bytes, live_blocks and live_bytes are 0. */
+int perdure_file_get_stats(perdure_file *file, perdure_stats *stats);
 
-/* Verify mode: writes the places of missed stores into places (up to count addresses of 64-byte lines), returns how many are known. */
+/* Verify mode: writes the places of missed stores into places (up to count addresses: for each 64-byte line the first byte that had changed), returns how
+ * many are known. */
 size_t perdure_missed(perdure *heap, const void **places, size_t count);
+
+/* Verify mode: what perdure_missed tells, in words: how many lines, and for each place the address, its position in the heap's file, and which block it is in.
+ * As snprintf: writes up to size bytes with a zero at the end into text, returns the length of the whole; 0: nothing was missed. A heap
+ * lies where it lay, so a debugger finds the store in the next run: "watch *(long *)ADDRESS". In proportion to the heap.
+ * PERDURE_REPORT=FILE in the environment: what was missed is appended to that file when a heap or a failure-atomic file is closed. */
+size_t perdure_report(perdure *heap, char *text, size_t size);
 
 /* What a code means, in a few words; never NULL. */
 const char *perdure_strerror(int code);

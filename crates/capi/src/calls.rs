@@ -2,6 +2,7 @@
 
 use crate::blocks::{handle, text};
 use crate::errors::{Failure, Outcome, code, guarded};
+use crate::files::PerdureFile;
 use crate::handle::{Perdure, of_address};
 use crate::marks::{Instrumented, instrumented};
 use heap::{ByAddress, Heap, Media, Options, Place, Tracking};
@@ -89,9 +90,9 @@ impl PerdureOptions {
         };
         let place = match (has(ANYWHERE), instrumented()) {
             (false, _) => Place::Home,
-            (true, Instrumented::No) => Place::Anywhere,
-            // Elsewhere instrumented code marks nothing.
-            (true, _) => Place::Arena,
+            // Instrumented code takes what lies outside the arena for no heap, and marks nothing there. A snapshot needs no marks.
+            (true, Instrumented::Yes | Instrumented::Verify) if !has(SNAPSHOT) => Place::Arena,
+            (true, _) => Place::Anywhere,
         };
         let base = if has(SNAPSHOT) {
             Options::snapshot()
@@ -132,9 +133,12 @@ pub unsafe extern "C" fn perdure_open(
         // SAFETY: as the caller owes.
         let (path, options) = unsafe { (text(path, "the path")?, options.as_ref()) };
         let options = options.unwrap_or(&DEFAULT).understood()?;
+        let tracking = options
+            .by_address
+            .map_or_else(Tracking::default, |how| how.tracking);
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         let heap = Heap::open(path, options)?;
-        *opened = Box::into_raw(Perdure::open(heap));
+        *opened = Box::into_raw(Perdure::open(heap, path.into(), tracking));
         Ok(())
     })
 }
@@ -251,6 +255,7 @@ pub struct PerdureStats {
     flushes: u64,
     missed_lines: u64,
     address: u64,
+    tracking: u64,
 }
 
 impl PerdureStats {
@@ -259,6 +264,30 @@ impl PerdureStats {
             size: size_of::<PerdureStats>(),
             ..PerdureStats::default()
         }
+    }
+
+    /// Writes as much of it as the program knows of.
+    ///
+    /// # Safety
+    /// Null, or a structure of the program's whose size is set.
+    unsafe fn give(mut self, stats: *mut PerdureStats) -> Outcome<()> {
+        if stats.is_null() {
+            return Err(Failure::invalid("the place for the figures is NULL"));
+        }
+        // SAFETY: not null: a structure of which at least the size is there and set.
+        self.size = unsafe { (&raw const (*stats).size).read() };
+        if self.size < size_of::<usize>() || self.size > 4 * size_of::<PerdureStats>() {
+            return Err(Failure::invalid(format!(
+                "figures of {} bytes; set size to sizeof(perdure_stats)",
+                self.size
+            )));
+        }
+        let known = self.size.min(size_of::<PerdureStats>());
+        // SAFETY: the program's structure has that many bytes, of which no more are written than there are of ours.
+        unsafe {
+            std::ptr::copy_nonoverlapping((&raw const self).cast::<u8>(), stats.cast(), known);
+        }
+        Ok(())
     }
 }
 
@@ -277,20 +306,10 @@ pub unsafe extern "C" fn perdure_get_stats(heap: *mut Perdure, stats: *mut Perdu
     code(|| {
         // SAFETY: as the caller owes.
         let handle = unsafe { handle(heap) }?;
-        if stats.is_null() {
-            return Err(Failure::invalid("the place for the figures is NULL"));
-        }
-        // SAFETY: not null: a structure of which at least the size is there and set.
-        let size = unsafe { (&raw const (*stats).size).read() };
-        if size < size_of::<usize>() || size > 4 * size_of::<PerdureStats>() {
-            return Err(Failure::invalid(format!(
-                "figures of {size} bytes; set size to sizeof(perdure_stats)"
-            )));
-        }
         let total = handle.total();
         let heap = handle.heap();
         let found = PerdureStats {
-            size,
+            size: 0,
             commits: heap.commits(),
             durable: heap.durable_commits(),
             heap_bytes: heap.end_bytes(),
@@ -301,14 +320,46 @@ pub unsafe extern "C" fn perdure_get_stats(heap: *mut Perdure, stats: *mut Perdu
             flushes: total.flushes,
             missed_lines: heap.missed().lines,
             address: handle.start as u64,
+            tracking: number_of(handle.tracking),
         };
-        let known = size.min(size_of::<PerdureStats>());
-        // SAFETY: the program's structure has `size` bytes, of which no more are written than there are of ours.
-        unsafe {
-            std::ptr::copy_nonoverlapping((&raw const found).cast::<u8>(), stats.cast(), known);
-        }
-        Ok(())
+        // SAFETY: as the caller owes.
+        unsafe { found.give(stats) }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_file_get_stats(
+    file: *mut PerdureFile,
+    stats: *mut PerdureStats,
+) -> c_int {
+    code(|| {
+        // SAFETY: as the caller owes.
+        let handle = unsafe { crate::files::handle(file) }?;
+        let total = handle.total();
+        let region = handle.region();
+        let found = PerdureStats {
+            commits: region.commits(),
+            durable: region.durable_commits(),
+            lines: total.lines,
+            journal_bytes: total.journal_bytes,
+            flushes: total.flushes,
+            missed_lines: region.missed().lines,
+            address: handle.start as u64,
+            tracking: number_of(handle.tracking),
+            ..PerdureStats::default()
+        };
+        // SAFETY: as the caller owes.
+        unsafe { found.give(stats) }
+    })
+}
+
+/// `enum perdure_tracking`.
+fn number_of(tracking: Tracking) -> u64 {
+    match tracking {
+        Tracking::Pages => 1,
+        Tracking::Lines => 2,
+        Tracking::Both => 3,
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -5,12 +5,12 @@ use crate::calls::default_tracking;
 use crate::errors::{Failure, Outcome, code, guarded};
 use crate::handle::Listed;
 use crate::marks;
-use region::{ByAddress, DATA_START, Place, Region};
+use region::{ByAddress, CommitStats, DATA_START, Place, Region, Tracking};
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -18,7 +18,11 @@ use std::sync::{Mutex, MutexGuard};
 /// `perdure_file` of the header.
 pub struct PerdureFile {
     region: Mutex<Region>,
-    start: usize,
+    /// For people.
+    pub(crate) path: PathBuf,
+    pub(crate) tracking: Tracking,
+    totals: Mutex<CommitStats>,
+    pub(crate) start: usize,
     reach: u64,
     /// Stores that nobody could mark may have happened since its last sync.
     pub(crate) unseen: AtomicBool,
@@ -35,14 +39,24 @@ impl PerdureFile {
         if self.unseen.swap(false, Ordering::Relaxed) {
             region.note_unseen_stores();
         }
-        region.commit_file()?;
+        let stats = region.commit_file()?;
+        self.totals().add(stats);
         Ok(())
+    }
+
+    fn totals(&self) -> MutexGuard<'_, CommitStats> {
+        self.totals.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What this handle did so far.
+    pub(crate) fn total(&self) -> CommitStats {
+        *self.totals()
     }
 }
 
 /// # Safety
 /// Null, or what `perdure_file_open` gave and `perdure_file_close` did not take.
-unsafe fn handle<'a>(file: *const PerdureFile) -> Outcome<&'a PerdureFile> {
+pub(crate) unsafe fn handle<'a>(file: *const PerdureFile) -> Outcome<&'a PerdureFile> {
     // SAFETY: as the caller owes.
     unsafe { file.as_ref() }.ok_or_else(|| Failure::invalid("the file is NULL"))
 }
@@ -56,8 +70,9 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
     let file = own
         .map(File::from)
         .map_err(|e| Failure::invalid(format!("\"{}\": descriptor {fd}: {e}", path.display())))?;
+    let tracking = default_tracking()?;
     let by_address = ByAddress {
-        tracking: default_tracking()?,
+        tracking,
         place: Place::Arena,
         ..ByAddress::default()
     };
@@ -66,6 +81,9 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
         start: region.address() + DATA_START as usize,
         reach: region.reserved_bytes() - DATA_START,
         region: Mutex::new(region),
+        path: path.into(),
+        tracking,
+        totals: Mutex::new(CommitStats::default()),
         unseen: AtomicBool::new(false),
     }))
 }
@@ -131,6 +149,7 @@ pub unsafe extern "C" fn perdure_file_close(file: *mut PerdureFile) -> c_int {
         Listed::File(file).unlist();
         // SAFETY: what perdure_file_open gave, and the caller gives it back.
         let file = unsafe { Box::from_raw(file) };
+        file.append_report();
         let region = file.region.into_inner().unwrap_or_else(|e| e.into_inner());
         region.close_file()?;
         Ok(())

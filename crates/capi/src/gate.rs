@@ -33,9 +33,48 @@ struct State {
     good: bool,
 }
 
+/// How deep a thread is in sections of which heap (by the gate's address).
+///
+/// Without a destructor: a program may commit in a handler of `atexit`, when those of the thread have run already.
+struct Depths {
+    entries: [(usize, usize); OPEN_MAX],
+    used: usize,
+}
+
+/// No more heaps than this can be open in a process.
+const OPEN_MAX: usize = 64;
+
+const _: () = assert!(!std::mem::needs_drop::<Depths>());
+
 thread_local! {
-    /// How deep this thread is in sections of which heap (by the gate's address).
-    static DEPTHS: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
+    static DEPTHS: RefCell<Depths> = const {
+        RefCell::new(Depths {
+            entries: [(0, 0); OPEN_MAX],
+            used: 0,
+        })
+    };
+}
+
+impl Depths {
+    /// Adds to the depth in one and gives what it was.
+    fn change(&mut self, gate: usize, by: isize) -> usize {
+        let mut known = self.entries[..self.used].iter();
+        let at = known.position(|entry| entry.0 == gate);
+        let before = at.map_or(0, |at| self.entries[at].1);
+        match (before.saturating_add_signed(by), at) {
+            (0, None) => {}
+            (0, Some(at)) => {
+                self.used -= 1;
+                self.entries[at] = self.entries[self.used];
+            }
+            (depth, Some(at)) => self.entries[at].1 = depth,
+            (depth, None) => {
+                self.entries[self.used] = (gate, depth);
+                self.used += 1;
+            }
+        }
+        before
+    }
 }
 
 /// What became of a work that several threads wanted.
@@ -67,21 +106,7 @@ impl Gate {
     /// Adds to the depth of this thread and gives what it was.
     fn change_depth(&self, by: isize) -> usize {
         let gate = std::ptr::from_ref(self) as usize;
-        DEPTHS.with_borrow_mut(|depths| {
-            let at = depths.iter().position(|entry| entry.0 == gate);
-            let at = at.unwrap_or_else(|| {
-                depths.push((gate, 0));
-                depths.len() - 1
-            });
-            let before = depths[at].1;
-            match before.saturating_add_signed(by) {
-                0 => {
-                    depths.swap_remove(at);
-                }
-                depth => depths[at].1 = depth,
-            }
-            before
-        })
+        DEPTHS.with(|depths| depths.borrow_mut().change(gate, by))
     }
 
     pub(crate) fn begin(&self) {

@@ -6,8 +6,9 @@ use crate::errors::{Failure, Outcome};
 use crate::files::PerdureFile;
 use crate::gate::{Gate, Shared};
 use crate::marks;
-use heap::{CommitStats, Durability, Heap, Pin};
+use heap::{CommitStats, Durability, Heap, Pin, Tracking};
 use region::Region;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
@@ -16,6 +17,9 @@ pub struct Perdure {
     heap: Mutex<Heap>,
     /// Held while the medium is waited for, before `heap` is locked and without it in between.
     flushing: Mutex<()>,
+    /// For people.
+    pub(crate) path: PathBuf,
+    pub(crate) tracking: Tracking,
     pub(crate) gate: Gate,
     /// Where it lies: never changes.
     pub(crate) start: usize,
@@ -66,12 +70,14 @@ impl Listed {
 }
 
 impl Perdure {
-    pub(crate) fn open(heap: Heap) -> Box<Perdure> {
+    pub(crate) fn open(heap: Heap, path: PathBuf, tracking: Tracking) -> Box<Perdure> {
         let handle = Box::new(Perdure {
             start: heap.address(),
             reserved: usize::try_from(heap.reserved_bytes()).unwrap_or(usize::MAX),
             heap: Mutex::new(heap),
             flushing: Mutex::new(()),
+            path,
+            tracking,
             gate: Gate::default(),
             totals: Mutex::new(CommitStats::default()),
             unseen: AtomicBool::new(false),
@@ -82,6 +88,7 @@ impl Perdure {
 
     pub(crate) fn close(self: Box<Perdure>) -> Outcome<()> {
         Listed::Heap(&raw const *self).unlist();
+        self.append_report();
         let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
         heap.close(Durability::Durable)?;
         Ok(())
@@ -101,12 +108,7 @@ impl Perdure {
     }
 
     fn add(&self, stats: CommitStats) {
-        let mut totals = self.totals();
-        totals.lines += stats.lines;
-        totals.journal_bytes += stats.journal_bytes;
-        totals.fresh_bytes += stats.fresh_bytes;
-        totals.applied_bytes += stats.applied_bytes;
-        totals.flushes += stats.flushes;
+        self.totals().add(stats);
     }
 
     /// The offset of an address in this heap.

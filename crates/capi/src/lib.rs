@@ -12,6 +12,7 @@ mod gate;
 mod handle;
 mod marks;
 mod pma;
+mod report;
 
 pub use blocks::*;
 pub use calls::*;
@@ -19,3 +20,4 @@ pub use errors::{perdure_message, perdure_strerror};
 pub use files::*;
 pub use marks::{__perdure_mark, perdure_mark};
 pub use pma::*;
+pub use report::perdure_report;

@@ -91,6 +91,8 @@ fn noted(block: *mut c_void) -> *mut c_void {
 extern "C" fn at_exit() {
     if matches!(pma_state.init.load(Ordering::Acquire), 1) {
         pma_commit();
+        // SAFETY: our own handle, never closed.
+        unsafe { &*HEAP.load(Ordering::Acquire) }.append_report();
     }
 }
 

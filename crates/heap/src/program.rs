@@ -91,6 +91,20 @@ impl Heap {
         Ok(self.block_of_program(offset)?.bytes)
     }
 
+    /// The start and the bytes of the block that each of `offsets` (in ascending order) lies in, wherever in it; none where nothing is
+    /// handed out to the program. In proportion to the heap: for people.
+    ///
+    /// # Errors
+    /// When the heap is damaged.
+    pub fn blocks_around(&self, offsets: &[u64]) -> Result<Vec<Option<(u64, u64)>>> {
+        let blocks = crate::zones::blocks_around(&self.region, offsets)?;
+        let of_program = |block: Option<Block>| block.filter(|block| block.of_program);
+        let places = blocks.into_iter().map(of_program);
+        Ok(places
+            .map(|block| Some((block?.start, block?.bytes)))
+            .collect())
+    }
+
     /// Makes a block `size` bytes long, where it is or elsewhere, and returns where. What both lengths have is kept.
     ///
     /// # Errors

@@ -79,6 +79,44 @@ pub(crate) fn walk_blocks(
     Ok(counts)
 }
 
+/// The block that each of `offsets` (ascending) lies in, anywhere in it; none where none is handed out. By a walk over the zones: inside
+/// an extent nothing tells where it begins.
+pub(crate) fn blocks_around(region: &Region, offsets: &[u64]) -> Result<Vec<Option<Block>>> {
+    debug_assert!(offsets.is_sorted());
+    let zones = zone_count(region)?;
+    let mut found = vec![None; offsets.len()];
+    let mut next = offsets.partition_point(|&offset| offset < ZONES_START);
+    let mut index = 0;
+    while index < zones && next < offsets.len() {
+        let start = zone_start(index);
+        let span: u32 = region.get(start + zone::SPAN)?;
+        if span == 0 || span > zones - index {
+            return Err(region.damaged(start, "a zone that extends beyond the heap"));
+        }
+        let end = start + u64::from(span) * ZONE_BYTES;
+        let here = next..offsets.partition_point(|&offset| offset < end);
+        next = here.end;
+        index += span;
+        if here.is_empty() {
+            continue;
+        }
+        let visit = &mut |block: Block| {
+            for i in here.clone() {
+                if (block.start..block.start + block.bytes).contains(&offsets[i]) {
+                    found[i] = Some(block);
+                }
+            }
+            Ok(())
+        };
+        match region.get::<u32>(start + zone::KIND)? {
+            ZONE_LARGE => visit(large_block(region, start, span)?)?,
+            ZONE_SMALL => walk_small_zone(region, start, visit)?,
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
 fn walk_small_zone(
     region: &Region,
     start: u64,

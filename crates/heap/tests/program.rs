@@ -46,6 +46,26 @@ fn verify(heap: &Heap, known: &[Known], seed: u64) {
         assert!(bytes(heap, known).iter().all(|&b| b == fill), "seed {seed}");
         assert!(heap.block_bytes(known.offset).unwrap() >= known.size);
     }
+    let mut inside: Vec<(u64, u64)> = known
+        .iter()
+        .map(|k| (k.offset + k.size / 2, k.offset))
+        .collect();
+    inside.sort_unstable();
+    let offsets: Vec<u64> = inside.iter().map(|&(offset, _)| offset).collect();
+    let around = heap.blocks_around(&offsets).unwrap();
+    for ((offset, start), found) in inside.into_iter().zip(around) {
+        let found = found.unwrap_or_else(|| panic!("seed {seed}: nothing at {offset}"));
+        assert_eq!(
+            found,
+            (start, heap.block_bytes(start).unwrap()),
+            "seed {seed}"
+        );
+    }
+    assert_eq!(
+        heap.blocks_around(&[0, region::DATA_START, u64::MAX])
+            .unwrap(),
+        [None; 3]
+    );
     let report = heap.check().unwrap();
     assert!(report.is_clean(), "seed {seed}: {:?}", report.problems);
     assert_eq!(report.program_blocks, known.len() as u64, "seed {seed}");

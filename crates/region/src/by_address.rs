@@ -53,13 +53,37 @@ pub struct ByAddress {
     pub media: Media,
 }
 
-/// Lines that were stored to without a mark, found by comparison in verify mode.
+/// Lines that were stored to without a mark, found by comparison in verify mode: marks alone would have lost them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
     /// How many, over all commits.
     pub lines: u64,
-    /// Offsets of the first of them.
+    /// Of the first different ones, the offset of the first byte that had changed.
     pub offsets: Vec<u64>,
+}
+
+impl Missed {
+    /// `lines` of a page were stored to and not marked: it is `now`, and was committed as `image`.
+    fn note(&mut self, page: u64, lines: u64, now: &[u8], image: &[u8]) {
+        self.lines += u64::from(lines.count_ones());
+        let places = (DirtyPage { page, lines }).runs();
+        let room = OFFSETS_KEPT.saturating_sub(self.offsets.len());
+        let start = page * PAGE_BYTES;
+        let first_changed = |line: u64| {
+            let mut bytes = (line - start) as usize..PAGE_BYTES as usize;
+            bytes
+                .find(|&at| now[at] != image[at])
+                .map_or(line, |at| start + at as u64)
+        };
+        let line_of = |offset: u64| offset / LINE_BYTES;
+        let lines = places.flat_map(|run| run.step_by(LINE_BYTES as usize));
+        let is_new = |line: &u64| self.offsets.iter().all(|&at| line_of(at) != line_of(*line));
+        let new: Vec<u64> = match room {
+            0 => Vec::new(),
+            room => lines.filter(is_new).take(room).collect(),
+        };
+        self.offsets.extend(new.into_iter().map(first_changed));
+    }
 }
 
 /// How many places are remembered for people.
@@ -170,6 +194,8 @@ impl Outside {
         let mut runs: Vec<Range<u64>> = Vec::new();
         let note = &mut |run: Range<u64>| runs.push(run);
         self.written.for_each(map, DATA_START..end, note)?;
+        // Where it is known that something could not be marked, marks alone would have asked the kernel, too: nothing was missed.
+        let counts = self.tracking == Tracking::Both && !self.unseen;
         let mut buffer = Vec::new();
         for run in runs {
             for start in run.clone().step_by(COMPARED_BYTES as usize) {
@@ -186,28 +212,18 @@ impl Outside {
                     };
                     let now = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
                     let stored = (differing_lines(now, image) | unknown) & !cards.lines_of(page);
-                    self.mark(cards, page, stored, unknown);
+                    let lines = stored;
+                    for run in (DirtyPage { page, lines }).runs() {
+                        cards.mark(run.start, run.end - run.start);
+                    }
+                    if counts {
+                        // Of lines that are only taken for stored to, nobody missed any.
+                        self.missed.note(page, stored & !unknown, now, image);
+                    }
                 }
             }
         }
         Ok(())
-    }
-
-    fn mark(&mut self, cards: &mut Cards, page: u64, lines: u64, unknown: u64) {
-        for run in (DirtyPage { page, lines }).runs() {
-            cards.mark(run.start, run.end - run.start);
-        }
-        if self.tracking != Tracking::Both {
-            return;
-        }
-        // Of those that are only taken for stored to, nobody missed any.
-        let lines = lines & !unknown;
-        self.missed.lines += u64::from(lines.count_ones());
-        for run in (DirtyPage { page, lines }).runs() {
-            let room = OFFSETS_KEPT.saturating_sub(self.missed.offsets.len());
-            let lines = run.step_by(LINE_BYTES as usize).take(room);
-            self.missed.offsets.extend(lines);
-        }
     }
 
     /// Copies of pages as they are now.

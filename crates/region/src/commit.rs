@@ -70,6 +70,18 @@ pub struct CommitStats {
     pub flushes: u64,
 }
 
+impl CommitStats {
+    /// What both did; the later one's number.
+    pub fn add(&mut self, later: CommitStats) {
+        self.seq = later.seq;
+        self.lines += later.lines;
+        self.journal_bytes += later.journal_bytes;
+        self.fresh_bytes += later.fresh_bytes;
+        self.applied_bytes += later.applied_bytes;
+        self.flushes += later.flushes;
+    }
+}
+
 /// Files, locks and positions behind a region.
 pub(crate) struct Backing {
     pub(crate) path: PathBuf,

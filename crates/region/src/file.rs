@@ -19,7 +19,7 @@ use crate::open::{
     read_superblock,
 };
 use crate::storage::{FileStorage, Storage};
-use crate::{Durability, Region, Result};
+use crate::{CommitStats, Durability, Region, Result};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -276,10 +276,10 @@ impl Region {
     ///
     /// # Errors
     /// As [`Region::commit`].
-    pub fn commit_file(&mut self) -> Result<()> {
-        self.commit(Durability::Lazy)?;
-        self.make_durable()?;
-        Ok(())
+    pub fn commit_file(&mut self) -> Result<CommitStats> {
+        let mut stats = self.commit(Durability::Lazy)?;
+        stats.add(self.make_durable()?);
+        Ok(stats)
     }
 }
 
@@ -331,11 +331,11 @@ fn locked_head(path: &Path, text: &str) -> Result<(File, Locks)> {
     }
 }
 
-/// Which file it is: a copy, or another file of the same name, is another one.
+/// Which file it is: a copy, or another file of the same name, is another one. Not on which device: the kernel numbers those anew when it
+/// starts (btrfs, loop devices, disks that are plugged in), and what lies beside the file lies in the same file system.
 fn identity(file: &File) -> io::Result<[u8; 16]> {
     let meta = file.metadata()?;
     let mut facts = Vec::new();
-    facts.extend(meta.dev().to_le_bytes());
     facts.extend(meta.ino().to_le_bytes());
     let born = meta.created().ok();
     let born = born.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());

@@ -27,7 +27,7 @@ static int holds(const long *words, long n) {
 }
 
 int main(int argc, char **argv) {
-    perdure *heap;
+    perdure *heap = NULL;
     check(argc == 2 && perdure_open(argv[1], NULL, &heap) == 0, "open");
     long *words = perdure_malloc(heap, WORDS * sizeof *words);
     fill(words, 1);

@@ -1,4 +1,5 @@
-/* A program for pma: a list of numbers that grows by one in each run. "kill" as second argument: ends without the end's commit. */
+/* A program for pma: a list of numbers that grows by one in each run. As second argument: "kill" ends without the end's commit, "commit" commits and then
+ * ends so, "both" commits and then ends in the ordinary way. */
 #include <pma.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,11 @@ int main(int argc, char **argv) {
             return 7;
         item->number = 1000;
         _exit(0);
+    }
+    if (argc > 2 && strcmp(argv[2], "both") == 0) {
+        if (pma_commit() != 0)
+            return 7;
+        item->number += 100;
     }
     if (argc > 2 && strcmp(argv[2], "check") == 0)
         pma_check_and_dump();

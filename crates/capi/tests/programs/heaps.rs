@@ -5,28 +5,90 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::rng::Rng;
 
-use crate::build::{Built, build, good, run};
+use crate::build::{Built, Compiler, Library, build, good, run};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// As anybody would build a program, and by perdure-cc: not optimised (which asks for verify mode), optimised, at link time.
+const BUILDS: [Built; 8] = [
+    Built::C11,
+    Built::CXX17,
+    Built::STATIC,
+    Built::tracking("-O0"),
+    Built::tracking("-O2"),
+    Built::tracking("-O2 -flto"),
+    Built {
+        is_cxx: true,
+        ..Built::tracking("-O2")
+    },
+    Built {
+        library: Library::Static,
+        ..Built::tracking("-O2")
+    },
+];
+
+/// The ways of tracking that such a program can be run with. "" is its own.
+fn ways(how: Built) -> &'static [&'static str] {
+    match how.by {
+        Compiler::System => &["pages", "verify"],
+        Compiler::Tracking(_) => &["", "pages", "verify", "lines"],
+    }
+}
+
+/// A program in a way of tracking: what the pass missed would be in `report`.
+fn tracked(program: &Path, way: &str, report: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env("PERDURE_TRACK", way)
+        .env("PERDURE_REPORT", report);
+    command
+}
+
+/// Verify mode found nothing that marks alone would have lost, if there are marks at all.
+fn assert_nothing_missed(how: Built, report: &Path) {
+    if how.by == Compiler::System {
+        return;
+    }
+    if let Ok(told) = std::fs::read_to_string(report) {
+        panic!("the pass missed stores: {told}");
+    }
+}
+
 #[test]
 fn a_program_counts_its_runs() {
-    for how in [Built::C11, Built::Cxx17, Built::Static] {
+    for how in BUILDS {
         let program = build("counter.c", how);
-        for tracking in ["pages", "verify", ""] {
+        for tracking in ways(how) {
             let folder = folder();
             let heap = folder.path().join("c.heap");
             for n in 1..4 {
-                let mut command = Command::new(&program);
-                command.arg(&heap).env("PERDURE_TRACK", tracking);
+                let mut command = tracked(&program, tracking, &folder.path().join("report"));
                 assert_eq!(
-                    good(&mut command),
+                    good(command.arg(&heap)),
                     format!("run {n}\n"),
                     "{how:?} {tracking}"
                 );
             }
+            assert_nothing_missed(how, &folder.path().join("report"));
+        }
+    }
+}
+
+/// Also there stores are tracked by lines: code by perdure-cc looks for heaps in the arena only.
+#[test]
+fn a_heap_that_lies_anywhere_keeps_what_is_stored() {
+    for how in BUILDS {
+        let program = build("anywhere.c", how);
+        for way in ways(how) {
+            let folder = folder();
+            let (heap, report) = (folder.path().join("a.heap"), folder.path().join("report"));
+            for n in 1..4 {
+                let told = good(tracked(&program, way, &report).arg(&heap));
+                assert_eq!(told, format!("{n}\n"), "{how:?} {way}");
+            }
+            assert_nothing_missed(how, &report);
         }
     }
 }
@@ -63,40 +125,49 @@ fn both_headers_are_clean_in_both_languages() {
 
 #[test]
 fn threads_and_commits_make_cuts() {
-    let program = build("threads.c", Built::C11);
-    for tracking in ["pages", "verify"] {
-        let folder = folder();
-        let heap = folder.path().join("t.heap");
-        for _ in 0..2 {
-            good(
-                Command::new(&program)
+    for how in [Built::C11, Built::tracking("-O0"), Built::tracking("-O2")] {
+        let program = build("threads.c", how);
+        for way in ways(how) {
+            let folder = folder();
+            let (heap, report) = (folder.path().join("t.heap"), folder.path().join("report"));
+            for _ in 0..2 {
+                good(tracked(&program, way, &report).arg(&heap).arg("2000"));
+            }
+            let seen = good(
+                tracked(&program, way, &report)
                     .arg(&heap)
-                    .arg("2000")
-                    .env("PERDURE_TRACK", tracking),
+                    .args(["0", "look"]),
             );
+            assert_eq!(seen, "16000\n", "{how:?} {way}");
+            assert_nothing_missed(how, &report);
         }
-        let seen = good(Command::new(&program).arg(&heap).args(["0", "look"]));
-        assert_eq!(seen, "16000\n");
     }
 }
 
 /// Killed at random moments: what the next run finds is a cut, and what was allocated and not committed is free again.
 #[test]
 fn a_killed_program_leaves_a_cut() {
-    for media in ["files", "memory"] {
-        killed(media);
-    }
+    killed(Built::C11, "pages", "files");
+    killed(Built::C11, "pages", "memory");
 }
 
-fn killed(media: &str) {
-    let program = build("threads.c", Built::C11);
+#[test]
+fn a_killed_program_that_marks_its_stores_leaves_a_cut() {
+    killed(Built::tracking("-O2"), "lines", "files");
+    killed(Built::tracking("-O2"), "lines", "memory");
+    killed(Built::tracking("-O2"), "verify", "files");
+    killed(Built::tracking("-O0"), "verify", "memory");
+}
+
+fn killed(how: Built, way: &str, media: &str) {
+    let program = build("threads.c", how);
     let folder = match media {
         "memory" => tempfile::tempdir_in("/dev/shm").unwrap(),
         _ => folder(),
     };
-    let heap = folder.path().join("t.heap");
+    let (heap, report) = (folder.path().join("t.heap"), folder.path().join("report"));
     let command = || {
-        let mut command = Command::new(&program);
+        let mut command = tracked(&program, way, &report);
         command.arg(&heap).env("PERDURE_MEDIA", media);
         command
     };
@@ -120,40 +191,72 @@ fn killed(media: &str) {
         }
     }
     assert!(before > 0);
+    assert_nothing_missed(how, &report);
 }
 
 #[test]
 fn a_child_keeps_the_state_of_the_fork() {
-    let program = build("forks.c", Built::C11);
-    for tracking in ["pages", "verify"] {
-        let folder = folder();
-        good(
-            Command::new(&program)
-                .arg(folder.path().join("f.heap"))
-                .env("PERDURE_TRACK", tracking),
-        );
+    for how in [Built::C11, Built::tracking("-O0"), Built::tracking("-O2")] {
+        let program = build("forks.c", how);
+        for way in ways(how) {
+            let folder = folder();
+            let report = folder.path().join("report");
+            good(tracked(&program, way, &report).arg(folder.path().join("f.heap")));
+            assert_nothing_missed(how, &report);
+        }
     }
 }
 
 #[test]
 fn a_program_for_pma_keeps_its_list() {
-    let program = build("pma.c", Built::C11);
+    for how in [Built::C11, Built::tracking("-O0"), Built::tracking("-O2")] {
+        for way in ways(how) {
+            keeps_its_list(how, way);
+        }
+    }
+}
+
+fn keeps_its_list(how: Built, way: &str) {
+    let program = &build("pma.c", how);
     let folder = folder();
-    let heap = folder.path().join("p.heap");
-    let list = |word: &str| good(Command::new(&program).arg(&heap).arg(word));
+    let (heap, report) = (folder.path().join("p.heap"), folder.path().join("report"));
+    let list = |word: &str| good(tracked(program, way, &report).arg(&heap).arg(word));
     assert_eq!(list(""), "1 \n");
     assert_eq!(list(""), "2 1 \n");
     assert_eq!(list("kill"), "3 2 1 \n");
     assert_eq!(list("commit"), "3 2 1 \n", "what was not committed is gone");
     assert_eq!(list("kill"), "4 3 2 1 \n", "and what was is there");
-    let output = run(Command::new(&program).arg(&heap).arg("check"));
+    assert_eq!(list("both"), "4 3 2 1 \n");
+    assert_eq!(list("kill"), "105 104 3 2 1 \n", "also the end's");
+    let output = run(tracked(program, way, &report).arg(&heap).arg("check"));
     assert!(output.status.success());
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("no problem"), "{told}");
     // Ordinary memory without a file.
-    assert_eq!(good(Command::new(&program).arg("-")), "1 \n");
-    assert_eq!(good(Command::new(&program).arg("-")), "1 \n");
-    let refused = run(Command::new(&program).arg("/nowhere/at/all"));
+    assert_eq!(good(Command::new(program).arg("-")), "1 \n");
+    assert_eq!(good(Command::new(program).arg("-")), "1 \n");
+    let refused = run(Command::new(program).arg("/nowhere/at/all"));
     assert_eq!(refused.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("/nowhere/at/all"));
+    assert_nothing_missed(how, &report);
+}
+
+/// What was stored without a mark is told with its place, to the program and to the file that the user names.
+#[test]
+fn verify_mode_tells_what_was_missed_and_where() {
+    let program = build("missed.c", Built::C11);
+    let folder = folder();
+    let (heap, report) = (folder.path().join("m.heap"), folder.path().join("report"));
+    let mut told = String::new();
+    for word in ["5", "6"] {
+        let mut command = Command::new(&program);
+        command
+            .args([heap.as_os_str(), word.as_ref()])
+            .env("PERDURE_TRACK", "verify");
+        told += &good(command.env("PERDURE_REPORT", &report));
+        // The same, appended.
+        assert_eq!(std::fs::read_to_string(&report).unwrap(), told);
+    }
+    let first = format!("\"{}\": 2 lines of 64 bytes stored to", heap.display());
+    assert_eq!(told.matches(&first).count(), 2, "{told}");
 }

@@ -1,7 +1,9 @@
 //! C and C++ programs against the library as they would be built by anybody: with the system's compiler, the headers and the shared or the static
 //! library.
 
+mod at_calls;
 mod build;
+mod corpus;
 mod heaps;
 mod lua;
 mod msync;

@@ -1,4 +1,4 @@
-//! Programs that know nothing of us, with libperdure-preload.so: each msync is atomic.
+//! Failure-atomic files: programs that know nothing of us, with libperdure-preload.so in front of them or linked to them, and programs that ask.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -7,40 +7,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use testkit::rng::Rng;
 
-use crate::build::{Built, build, good, libraries, run, scratch};
-
-/// The library to load first, built as the project's script builds it.
-fn preload() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let library = scratch().join("libperdure-preload.so");
-        let mut command = Command::new("cc");
-        command.args([
-            "-std=gnu11",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-O2",
-            "-fPIC",
-            "-shared",
-            "-pthread",
-        ]);
-        command.arg("-I").arg(root.join("include"));
-        command
-            .arg(root.join("../../cpp/preload/preload.c"))
-            .arg("-o")
-            .arg(&library);
-        command.arg("-L").arg(libraries()).arg("-lperdure");
-        command.arg(format!("-Wl,-rpath,{}", libraries().display()));
-        good(&mut command);
-        library
-    })
-}
+use crate::build::{Built, Library, build, good, preload, run};
 
 fn ledger() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| build("ledger.c", Built::Alone))
+    PROGRAM.get_or_init(|| build("ledger.c", Built::ALONE))
 }
 
 /// The ledger under the library.
@@ -105,14 +76,91 @@ fn other_files_are_left_alone() {
     );
 }
 
-/// Killed at random moments: the file is as of the last msync that returned, or of the one that was under way.
+/// The ledger linked to the library.
+fn linked(options: &'static str, file: &Path, words: &[&str]) -> Command {
+    let how = Built {
+        library: Library::Preload,
+        ..Built::tracking(options)
+    };
+    let mut command = Command::new(build("ledger.c", how));
+    command
+        .arg(file)
+        .args(words)
+        .env("PERDURE_FILES", "*.ledger")
+        .env("PERDURE_VERBOSE", "1");
+    command
+}
+
+/// perdure-cc's objects say how their stores become known, and the library asks them: nothing else has to be chosen.
+#[test]
+fn a_program_by_perdure_cc_that_is_linked_to_the_library_has_its_lines_tracked() {
+    for (options, way) in [("-O2", "lines"), ("-O0", "verify"), ("-O2 -flto", "lines")] {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, report) = (folder.path().join("a.ledger"), folder.path().join("report"));
+        let output = run(linked(options, &file, &["run", "20"]).env("PERDURE_REPORT", &report));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}");
+        let expected = format!("a.ledger: msync is failure-atomic, by {way}");
+        assert!(told.contains(&expected), "{options}: {told}");
+        good(&mut linked(options, &file, &["grow"]));
+        good(linked(options, &file, &["end", "munmap"]).env("PERDURE_REPORT", &report));
+        assert!(!report.exists(), "{:?}", std::fs::read_to_string(&report));
+        assert_eq!(beside(&file), 0);
+        assert_eq!(
+            good(Command::new(ledger()).arg(&file).arg("check")),
+            "1021\n"
+        );
+    }
+}
+
 #[test]
 fn a_killed_program_leaves_the_last_msync() {
+    killed("run", "check", under);
+}
+
+#[test]
+fn a_killed_program_that_is_linked_to_the_library_leaves_the_last_msync() {
+    killed("run", "check", |file, words| linked("-O2", file, words));
+    killed("run", "check", |file, words| {
+        let mut command = linked("-O2", file, words);
+        command.env("PERDURE_TRACK", "verify");
+        command
+    });
+}
+
+/// Programs that ask for it, in each way of tracking.
+#[test]
+fn a_killed_program_leaves_its_last_sync() {
+    let ways = [
+        (Built::C11, "", "1"),
+        (Built::tracking("-O0"), "", "3"),
+        (Built::tracking("-O2"), "", "2"),
+        (Built::tracking("-O2"), "verify", "3"),
+        (Built::tracking("-O2"), "pages", "1"),
+    ];
+    for (how, way, expected) in ways {
+        let program = build("files.c", how);
+        killed("", "0", |file, words| {
+            let mut command = Command::new(&program);
+            command
+                .arg(file)
+                .args(words.iter().filter(|word| !word.is_empty()));
+            command
+                .env("PERDURE_TRACK", way)
+                .env("EXPECTED_TRACKING", expected);
+            command
+        });
+    }
+}
+
+/// Killed at random moments: the file is as of the last sync that returned, or of the one that was under way.
+fn killed(run_word: &str, look: &str, command: impl Fn(&Path, &[&str]) -> Command) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("k.ledger");
     let mut rng = Rng::new(Rng::seed_from_env());
+    let mut most = 0;
     for _ in 0..testkit::effort("PERDURE_KILLS", 30) {
-        let mut child = under(&file, &["run", "1000000"])
+        let mut child = command(&file, &[run_word, "1000000"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -122,12 +170,14 @@ fn a_killed_program_leaves_the_last_msync() {
         let told = BufReader::new(child.stdout.take().unwrap()).lines();
         let last = told.map_while(Result::ok).last();
         child.wait().unwrap();
-        let found = number(&good(&mut under(&file, &["check"])));
+        let found = number(&good(&mut command(&file, &[look])));
         if let Some(last) = last {
             let last = number(&last);
             assert!(found == last || found == last + 1, "{found} after {last}");
         }
+        most = most.max(found);
     }
+    assert!(most > 10, "{most}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use super::ladder::Subject;
 use rustix::fs::{Advice, fadvise, syncfs};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -14,7 +15,8 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Where the file with the disk is, where the file system on it is mounted, and what lies beside them.
 pub struct Places {
@@ -101,9 +103,21 @@ fn obey(
             fadvise(&device.file, 0, None, Advice::DontNeed).map_err(|e| e.to_string())?;
             let (kind, options) = (next(), CString::new(next()).map_err(|e| e.to_string())?);
             let flags = MountFlags::NOATIME;
-            mount(&*device.name, places.mount_point(), kind, flags, &*options)
-                .map_err(|e| format!("the file system does not mount: {e}"))?;
-            Ok(String::new())
+            let begun = Instant::now();
+            loop {
+                let mounted = mount(&*device.name, places.mount_point(), kind, flags, &*options);
+                match mounted {
+                    // btrfs knows disks by their identity: it refuses one while it looks at a newer copy that is not mounted yet.
+                    Err(Errno::EXIST) if begun.elapsed() < Duration::from_secs(10) => {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                    other => {
+                        return other
+                            .map(|()| String::new())
+                            .map_err(|e| format!("the file system does not mount: {e}"));
+                    }
+                }
+            }
         }
         "unmount" => unmount(places.mount_point(), UnmountFlags::empty())
             .map(|()| String::new())
@@ -204,8 +218,8 @@ pub fn work(
     kill_after: Option<Duration>,
 ) -> Result<(), String> {
     if let Some(time) = kill_after {
-        std::thread::spawn(move || {
-            std::thread::sleep(time);
+        thread::spawn(move || {
+            thread::sleep(time);
             let _ = rustix::process::kill_process(
                 rustix::process::getpid(),
                 rustix::process::Signal::KILL,
