@@ -3,5 +3,6 @@
 
 mod build;
 mod heaps;
+mod kyoto;
 mod lua;
 mod msync;
