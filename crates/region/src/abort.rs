@@ -134,6 +134,7 @@ impl Backing {
         let mut replayed = Replayed::new(self.tail.end);
         let (journal, heap, path) = (&*self.journal, &*self.heap, &self.path);
         let mut contents = journal::RunBytes::of(journal)?;
+        let present = heap.present_end()?.unwrap_or(u64::MAX);
         let whole = journal::for_each_frame(
             journal,
             self.journal_len,
@@ -145,7 +146,7 @@ impl Backing {
                 }
                 let runs = journal::for_each_run(journal, frame, |run, at| {
                     let page = run.start / PAGE_BYTES;
-                    if !wanted(page) {
+                    if !wanted(page) || run.start >= present {
                         return Ok(());
                     }
                     contents.read(map.slice_mut(run.start, run.end), at)?;

@@ -190,7 +190,7 @@ impl Outside {
         let end = backing
             .heap
             .present_end()?
-            .map_or(end, |present| end.min(present));
+            .map_or(end, |present| end.min(present.next_multiple_of(PAGE_BYTES)));
         let mut runs: Vec<Range<u64>> = Vec::new();
         let note = &mut |run: Range<u64>| runs.push(run);
         self.written.for_each(map, DATA_START..end, note)?;

@@ -123,6 +123,8 @@ pub(crate) struct Backing {
     pub(crate) private_pages: usize,
     /// The heap file has unflushed fresh space.
     pub(crate) heap_unflushed: bool,
+    /// A file that its program makes longer: so long it is on the medium. See [`Storage::present_end`].
+    pub(crate) durable_len: Option<u64>,
     /// What lies behind the committed end of the heap file is of no use: not so while a lost journal leaves that end in doubt.
     pub(crate) end_is_known: bool,
     /// Behind the committed end the heap file may hold what a commit that failed wrote there.
@@ -279,12 +281,14 @@ impl Backing {
 
     /// Flushes the heap file. The note is withdrawn meanwhile: if the flush fails, lines that were applied may be clean
     /// in the cache and not on the medium, so they must be replayed, and nobody may believe that they need not.
-    fn sync_heap(&mut self, stats: &mut CommitStats) -> Result<()> {
+    pub(crate) fn sync_heap(&mut self, stats: &mut CommitStats) -> Result<()> {
         let withdrawn = self.journal.write_at(&[0; NOTE_BYTES], NOTE_OFFSET);
         self.poison_on_error("write the journal's note", withdrawn)?;
+        let len = self.heap.present_end();
         stats.flushes += 1;
-        let synced = self.heap.sync();
-        self.poison_on_error("flush the heap", synced)?;
+        let synced = len.and_then(|len| self.heap.sync().map(|()| len));
+        self.durable_len = *synced.as_ref().unwrap_or(&None);
+        self.poison_on_error("flush the heap", synced.map(|_| ()))?;
         self.heap_unflushed = false;
         Ok(())
     }
@@ -506,7 +510,7 @@ impl Backing {
     }
 
     /// The note saves work and nothing depends on it, so an error is none.
-    fn store_note(&mut self) {
+    pub(crate) fn store_note(&mut self) {
         if let Some(note) = &self.note {
             let _ = self.journal.write_at(&note.encode(), NOTE_OFFSET);
         }
@@ -707,7 +711,7 @@ impl Region {
         let present = backing.heap.present_end();
         if let Some(end) = present.map_err(|e| backing.io("ask its length", e))? {
             // What was stored behind the end of a file that was cut is gone.
-            dirty.retain(|dirty| dirty.page < end / PAGE_BYTES);
+            dirty.retain(|dirty| dirty.page < end.div_ceil(PAGE_BYTES));
         }
         // From here on the working copy of a program that stores by address is not looked at any more.
         let outside = &mut self.outside;

@@ -11,7 +11,7 @@ use crate::by_address::ByAddress;
 use crate::create::{blank_journal, write_first_superblock};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{
-    self, COUNT_MAX, DATA_START, FRAMES_START, PAGE_BYTES, RESERVE_BYTES_MAX, SUPERBLOCK_BYTES,
+    self, COUNT_MAX, DATA_START, FRAMES_START, RESERVE_BYTES_MAX, SUPERBLOCK_BYTES,
 };
 use crate::lock::Locks;
 use crate::open::{
@@ -130,8 +130,7 @@ impl Storage for Joined {
     }
 
     fn present_end(&self) -> io::Result<Option<u64>> {
-        let pages = self.data.len()?.div_ceil(PAGE_BYTES);
-        Ok(Some((DATA_START + pages * PAGE_BYTES).min(self.reach)))
+        Ok(Some((DATA_START + self.data.len()?).min(self.reach)))
     }
 }
 
@@ -277,9 +276,31 @@ impl Region {
     /// # Errors
     /// As [`Region::commit`].
     pub fn commit_file(&mut self) -> Result<CommitStats> {
-        let mut stats = self.commit(Durability::Lazy)?;
+        let mut stats = CommitStats::default();
+        self.make_length_durable(&mut stats)?;
+        stats.add(self.commit(Durability::Lazy)?);
         stats.add(self.make_durable()?);
         Ok(stats)
+    }
+}
+
+impl Region {
+    /// The program made its file longer: that must arrive before a frame does, because what is replayed behind the file's end is lost.
+    /// (Cut and made as long again between two commits: not noticed.)
+    fn make_length_durable(&mut self, stats: &mut CommitStats) -> Result<()> {
+        let Some(backing) = &mut self.backing else {
+            return Ok(());
+        };
+        let len = backing.heap.present_end();
+        let len = len.map_err(|e| Error::io(backing.path_text(), "ask its length", e))?;
+        if len <= backing.durable_len {
+            backing.durable_len = len; // a cut may arrive at any time
+            return Ok(());
+        }
+        backing.check_writer("commit")?;
+        backing.sync_heap(stats)?;
+        backing.store_note();
+        Ok(())
     }
 }
 

@@ -518,11 +518,17 @@ pub(crate) fn open_on(files: Files, how: How) -> Result<Region> {
                 .map_err(io("read it"))?;
         }
     }
+    // What was committed behind the end of a file that was cut later is gone.
+    let present = heap.present_end().map_err(io("ask its length"))?;
+    let present = present.unwrap_or(end);
     let mut pending: BTreeMap<u64, u64> = BTreeMap::new();
     let mut replayed = Replayed::new(end);
     let mut contents = journal::RunBytes::of(&*journal).map_err(io("read its journal"))?;
     for frame in &found.frames {
         journal::for_each_run(&*journal, frame, |run, at| {
+            if run.start >= present {
+                return Ok(());
+            }
             contents.read(map.slice_mut(run.start, run.end), at)?;
             let page = run.start / PAGE_BYTES;
             let lines = pending.entry(page).or_default();
@@ -577,6 +583,7 @@ pub(crate) fn open_on(files: Files, how: How) -> Result<Region> {
         pending,
         private_pages: replayed.private_pages(),
         heap_unflushed: false,
+        durable_len: None,
         end_is_known: !how.lost_journal,
         has_leftovers: false,
         allocated_end: 0,

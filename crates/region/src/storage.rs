@@ -48,7 +48,7 @@ pub trait Storage: Send {
     fn mapped_from(&self) -> u64 {
         0
     }
-    /// One past the last page that is there, where that is not for the region to say: memory behind it cannot be read.
+    /// One past the last byte that is there, where that is not for the region to say: memory behind its page cannot be read.
     fn present_end(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }

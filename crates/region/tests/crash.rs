@@ -287,7 +287,9 @@ fn every_crash_on_byte_addressable_media_leaves_a_committed_state() {
 /// A program's own file that changes atomically: data, superblocks, journal.
 struct AFile;
 
-const FILE_BYTES: u64 = 9 * PAGE_BYTES + 100;
+const FILE_BYTES: u64 = 5 * PAGE_BYTES + 100;
+/// Its program makes it longer, up to this; where it is not, there are zeros.
+const FILE_BYTES_MAX: u64 = 9 * PAGE_BYTES + 100;
 
 impl AFile {
     fn open(machine: &Machine, boot: u64) -> region::Result<Region> {
@@ -301,16 +303,24 @@ impl AFile {
     }
 
     fn fingerprint(region: &Region) -> u64 {
-        region::layout::checksum(region.bytes(DATA_START, FILE_BYTES).unwrap(), 0)
+        region::layout::checksum(region.bytes(DATA_START, FILE_BYTES_MAX).unwrap(), 0)
     }
 
-    fn scribble(region: &mut Region, rng: &mut Rng) {
+    /// Stores, and now and then makes the file longer first.
+    fn scribble(machine: &Machine, region: &mut Region, rng: &mut Rng) -> std::io::Result<()> {
+        let mut file = machine.file(0);
+        if rng.chance(4) {
+            let longer = file.len()? + 1 + rng.below(2 * PAGE_BYTES);
+            file.set_len(longer.min(FILE_BYTES_MAX))?;
+        }
+        let file_bytes = file.len()?;
         for _ in 0..rng.below(6) {
             let len = 1 + rng.below(100) as usize;
             let value = rng.bytes(len);
-            let offset = DATA_START + rng.below(FILE_BYTES - 100);
+            let offset = DATA_START + rng.below(file_bytes - 100);
             store(region, offset, &value, Tracking::Pages, rng);
         }
+        Ok(())
     }
 }
 
@@ -323,7 +333,9 @@ impl Subject for AFile {
     }
 
     fn blank_state(&self) -> u64 {
-        region::layout::checksum(&vec![b'.'; FILE_BYTES as usize], 0)
+        let mut data = vec![b'.'; FILE_BYTES as usize];
+        data.resize(FILE_BYTES_MAX as usize, 0);
+        region::layout::checksum(&data, 0)
     }
 
     fn work(&self, machine: &Machine, seed: u64, history: &mut History) {
@@ -333,7 +345,9 @@ impl Subject for AFile {
                 return;
             };
             for _ in 0..1 + rng.below(5) {
-                AFile::scribble(&mut region, &mut rng);
+                if AFile::scribble(machine, &mut region, &mut rng).is_err() {
+                    return;
+                }
                 if rng.chance(6) {
                     if region.abort().is_err() {
                         return;
@@ -342,7 +356,7 @@ impl Subject for AFile {
                 }
                 history.attempt(AFile::fingerprint(&region));
                 match region.commit_file() {
-                    Ok(()) => history.reported(true),
+                    Ok(_) => history.reported(true),
                     Err(_) => {
                         if region.abort().is_err() || region.commit(Durability::Lazy).is_err() {
                             break;
@@ -360,8 +374,9 @@ impl Subject for AFile {
         let region = AFile::open(machine, boot).map_err(|e| e.to_string())?;
         let state = AFile::fingerprint(&region);
         // Who reads the file sees the same.
-        let file = region::layout::checksum(&machine.live()[0], 0);
-        if file != state {
+        let mut file = machine.live().swap_remove(0);
+        file.resize(FILE_BYTES_MAX as usize, 0);
+        if region::layout::checksum(&file, 0) != state {
             return Err("the file is not what was recovered".into());
         }
         Ok(state)
@@ -369,7 +384,7 @@ impl Subject for AFile {
 
     fn go_on(&self, machine: &Machine, boot: u64, seed: u64) -> Result<u64, String> {
         let mut region = AFile::open(machine, boot).map_err(|e| e.to_string())?;
-        AFile::scribble(&mut region, &mut Rng::new(seed));
+        AFile::scribble(machine, &mut region, &mut Rng::new(seed)).map_err(|e| e.to_string())?;
         region.commit_file().map_err(|e| e.to_string())?;
         let state = AFile::fingerprint(&region);
         region.close_file().map_err(|e| e.to_string())?;

@@ -883,3 +883,63 @@ fn growth_that_is_hardly_used_is_not_written() {
         assert_eq!(stats.fresh_bytes, 80 << 20);
     }
 }
+
+/// A program cut its own file, as `open` with `O_TRUNC` does, and was killed: what was committed behind the file's end is gone, and reading it
+/// back into memory that no file backs any more would be a SIGBUS.
+#[test]
+fn what_was_committed_to_a_file_that_was_cut_is_passed_over() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    let own = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    own.set_len(8 * PAGE).unwrap();
+    let open = || {
+        let by_address = ByAddress {
+            tracking: Tracking::Lines, // the file gets its frames late
+            place: Place::Arena,
+            ..ByAddress::default()
+        };
+        Region::open_file(own.try_clone().unwrap(), &path, by_address).unwrap()
+    };
+    let store = |region: &Region, page: u64| {
+        let address = region.address() + (DATA_START + page * PAGE) as usize;
+        region::mark_address(address, 8);
+        // SAFETY: within the file's memory, which nothing borrows.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u64>(address).write(page) };
+    };
+    let beside =
+        [".perdure", ".perdure.journal"].map(|end| folder.path().join(format!("data{end}")));
+
+    let mut region = open();
+    for page in 1..8 {
+        store(&region, page);
+    }
+    region.commit_file().unwrap();
+    // As a kill leaves it.
+    let left = beside.each_ref().map(|path| fs::read(path).unwrap());
+    region.close_file().unwrap();
+    for (path, bytes) in beside.iter().zip(&left) {
+        fs::write(path, bytes).unwrap();
+    }
+    own.set_len(3 * PAGE).unwrap();
+
+    let mut region = open();
+    let found = |region: &Region, page: u64| region.bytes(DATA_START + page * PAGE, 1).unwrap()[0];
+    assert_eq!((found(&region, 1), found(&region, 2)), (1, 2));
+    own.set_len(8 * PAGE).unwrap();
+    assert_eq!(found(&region, 5), 0);
+    // The same while it is open: what is not in the file yet, and no page of it any more.
+    store(&region, 6);
+    region.commit_file().unwrap();
+    store(&region, 6);
+    own.set_len(3 * PAGE).unwrap();
+    region.abort().unwrap();
+    store(&region, 2);
+    region.commit_file().unwrap();
+    region.close_file().unwrap();
+    assert_eq!(fs::read(&path).unwrap().len() as u64, 3 * PAGE);
+}

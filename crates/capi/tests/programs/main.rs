@@ -5,5 +5,6 @@ mod at_calls;
 mod build;
 mod corpus;
 mod heaps;
+mod kyoto;
 mod lua;
 mod msync;
