@@ -170,8 +170,7 @@ impl Region {
                 .into());
             }
             State::Unused => {
-                let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-                let folder = File::open(folder.unwrap_or(Path::new(".")));
+                let folder = folder_of(path);
                 let bytes = file.metadata().map_err(io("ask its length"))?.len();
                 let reach = reach_of(bytes);
                 format(&mut head, &mut journal, uuid, reach, clock_s())
@@ -263,6 +262,9 @@ impl Region {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => std::fs::remove_file(&head),
         };
+        // Nothing of ours depends on it. But btrfs (Linux 6.18) may not mount after a power cut ("Failed to recover log tree: Object already exists")
+        // if the next opening makes and flushes files of the same names before it has noted that these are gone.
+        let _ = folder_of(&head).and_then(|folder| folder.sync_all());
         match removed {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io(head.display().to_string(), "remove it", e))
@@ -318,6 +320,11 @@ fn how(by_address: ByAddress) -> How {
         memory_budget_bytes: None,
         by_address: Some(by_address),
     }
+}
+
+fn folder_of(path: &Path) -> io::Result<File> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))
 }
 
 /// The file of superblocks, locked for this process, and still the one that has this name.
