@@ -37,10 +37,10 @@ static void check(int holds, const char *what) {
 }
 
 static long sum_of(const struct record *r) {
-    long sum = r->number + r->part.a + r->part.b * 3 + (long)r->part.c + r->copy.a * 7 + r->bits + r->more + r->flag;
+    unsigned long sum = r->number + r->part.a + r->part.b * 3 + (long)r->part.c + r->copy.a * 7 + r->bits + r->more + r->flag;
     for (int i = 0; r->text[i]; i++)
         sum = sum * 5 + r->text[i];
-    return sum;
+    return (long)sum;
 }
 
 static void make(struct record *r, long number) {

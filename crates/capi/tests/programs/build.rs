@@ -1,8 +1,12 @@
 //! Building C and C++ programs as anybody would.
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use testkit::rng::Rng;
 
 /// Where cargo put the libraries: beside the test programs.
 pub fn libraries() -> PathBuf {
@@ -39,6 +43,24 @@ pub fn good(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Runs a program, kills it at a random moment, and gives back the last line that it told before that. Every second time it is at work by then: it had
+/// told a line.
+pub fn run_and_kill(command: &mut Command, rng: &mut Rng) -> Option<String> {
+    let spawned = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = spawned.unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    if rng.chance(2) {
+        out.read_line(&mut first).unwrap();
+    }
+    std::thread::sleep(Duration::from_micros(5_000 + rng.below(60_000)));
+    child.kill().unwrap();
+    let last = out.lines().map_while(Result::ok).last();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(9), "it ended by itself: {command:?}");
+    last.or_else(|| first.strip_suffix('\n').map(String::from))
+}
+
 /// How a program is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Built {
@@ -53,6 +75,8 @@ pub enum Compiler {
     System,
     /// perdure-cc and perdure-c++, with these options.
     Tracking(&'static str),
+    /// The system's, with these sanitizers; what they find ends the program.
+    Sanitizing(&'static str),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +108,13 @@ impl Built {
         ..Built::C11
     };
 
+    pub const fn sanitizing(which: &'static str) -> Built {
+        Built {
+            by: Compiler::Sanitizing(which),
+            ..Built::C11
+        }
+    }
+
     /// By perdure-cc.
     pub const fn tracking(options: &'static str) -> Built {
         Built {
@@ -93,9 +124,22 @@ impl Built {
     }
 }
 
+/// A folder for this process' programs. Nobody can remove it when the process ends; the next one does.
 pub fn scratch() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        for entry in std::fs::read_dir(target).unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let of = name.strip_prefix("programs-");
+            if of.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+        let folder = target.join(format!("programs-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    })
 }
 
 /// The program of a source, built once.
@@ -118,9 +162,9 @@ pub fn make(name: &str, how: Built, program: &Path) {
 
 fn command(name: &str, how: Built, program: &Path) -> Command {
     let mut command = match (how.by, how.is_cxx) {
-        (Compiler::System, false) => Command::new("cc"),
-        (Compiler::System, true) => Command::new("c++"),
         (Compiler::Tracking(_), is_cxx) => tracking_compiler(is_cxx),
+        (_, false) => Command::new("cc"),
+        (_, true) => Command::new("c++"),
     };
     command.args(match how.is_cxx {
         // Designated initialisers and casts from void * are where the two differ.
@@ -130,6 +174,10 @@ fn command(name: &str, how: Built, program: &Path) -> Command {
     command.args(["-Wall", "-Wextra", "-Werror", "-g", "-pthread"]);
     match how.by {
         Compiler::System => command.arg("-O1"),
+        Compiler::Sanitizing(which) => {
+            command.arg(format!("-fsanitize={which}"));
+            command.args(["-O1", "-fno-sanitize-recover=all"])
+        }
         Compiler::Tracking(options) => command.args(options.split(' ')).args([
             "-Wno-c++20-designator",
             "-Wno-missing-field-initializers",

@@ -1,19 +1,28 @@
 //! Programs with heaps: what they keep, alone and with threads, killed and forked.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 use testkit::rng::Rng;
 
-use crate::build::{Built, Compiler, Library, build, good, run};
+use crate::build::{Built, Compiler, Library, build, good, run, run_and_kill};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// As anybody would build a program, and by perdure-cc: not optimised (which asks for verify mode), optimised, at link time.
-const BUILDS: [Built; 8] = [
+/// AddressSanitizer and UndefinedBehaviorSanitizer: heaps lie where these have nothing.
+const ASAN: Built = Built::sanitizing("address,undefined");
+const SOME: [Built; 4] = [
     Built::C11,
+    ASAN,
+    Built::tracking("-O0"),
+    Built::tracking("-O2"),
+];
+
+/// As anybody would build a program, and by perdure-cc: not optimised (which asks for verify mode), optimised, at link time.
+const BUILDS: [Built; 9] = [
+    Built::C11,
+    ASAN,
     Built::CXX17,
     Built::STATIC,
     Built::tracking("-O0"),
@@ -32,7 +41,7 @@ const BUILDS: [Built; 8] = [
 /// The ways of tracking that such a program can be run with. "" is its own.
 fn ways(how: Built) -> &'static [&'static str] {
     match how.by {
-        Compiler::System => &["pages", "verify"],
+        Compiler::System | Compiler::Sanitizing(_) => &["pages", "verify"],
         Compiler::Tracking(_) => &["", "pages", "verify", "lines"],
     }
 }
@@ -48,7 +57,7 @@ fn tracked(program: &Path, way: &str, report: &Path) -> Command {
 
 /// Verify mode found nothing that marks alone would have lost, if there are marks at all.
 fn assert_nothing_missed(how: Built, report: &Path) {
-    if how.by == Compiler::System {
+    if !matches!(how.by, Compiler::Tracking(_)) {
         return;
     }
     if let Ok(told) = std::fs::read_to_string(report) {
@@ -125,7 +134,7 @@ fn both_headers_are_clean_in_both_languages() {
 
 #[test]
 fn threads_and_commits_make_cuts() {
-    for how in [Built::C11, Built::tracking("-O0"), Built::tracking("-O2")] {
+    for how in SOME {
         let program = build("threads.c", how);
         for way in ways(how) {
             let folder = folder();
@@ -153,6 +162,8 @@ fn a_killed_program_leaves_a_cut() {
 
 #[test]
 fn a_killed_program_that_marks_its_stores_leaves_a_cut() {
+    // Also under AddressSanitizer with perdure-cc's own compiler: both passes at once.
+    killed(Built::tracking("-O1 -fsanitize=address"), "lines", "files");
     killed(Built::tracking("-O2"), "lines", "files");
     killed(Built::tracking("-O2"), "lines", "memory");
     killed(Built::tracking("-O2"), "verify", "files");
@@ -175,14 +186,7 @@ fn killed(how: Built, way: &str, media: &str) {
     let kills = testkit::effort("PERDURE_KILLS", 30);
     let mut before = 0;
     for _ in 0..kills {
-        let mut child = command()
-            .arg("100000000")
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_micros(10_000 + rng.below(80_000)));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        run_and_kill(command().arg("100000000"), &mut rng);
         let seen = good(command().args(["0", "look"]));
         if !seen.is_empty() {
             let moves: u64 = seen.trim().parse().unwrap();
@@ -196,7 +200,7 @@ fn killed(how: Built, way: &str, media: &str) {
 
 #[test]
 fn a_child_keeps_the_state_of_the_fork() {
-    for how in [Built::C11, Built::tracking("-O0"), Built::tracking("-O2")] {
+    for how in SOME {
         let program = build("forks.c", how);
         for way in ways(how) {
             let folder = folder();
@@ -209,7 +213,7 @@ fn a_child_keeps_the_state_of_the_fork() {
 
 #[test]
 fn a_program_for_pma_keeps_its_list() {
-    for how in [Built::C11, Built::tracking("-O0"), Built::tracking("-O2")] {
+    for how in SOME {
         for way in ways(how) {
             keeps_its_list(how, way);
         }

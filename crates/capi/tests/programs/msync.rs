@@ -4,10 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
 use testkit::rng::Rng;
 
-use crate::build::{Built, Library, build, good, preload, run};
+use crate::build::{Built, Library, build, good, preload, run, run_and_kill};
 
 fn ledger() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -133,6 +132,7 @@ fn a_killed_program_that_is_linked_to_the_library_leaves_the_last_msync() {
 fn a_killed_program_leaves_its_last_sync() {
     let ways = [
         (Built::C11, "", "1"),
+        (Built::sanitizing("address,undefined"), "", "1"),
         (Built::tracking("-O0"), "", "3"),
         (Built::tracking("-O2"), "", "2"),
         (Built::tracking("-O2"), "verify", "3"),
@@ -160,16 +160,7 @@ fn killed(run_word: &str, look: &str, command: impl Fn(&Path, &[&str]) -> Comman
     let mut rng = Rng::new(Rng::seed_from_env());
     let mut most = 0;
     for _ in 0..testkit::effort("PERDURE_KILLS", 30) {
-        let mut child = command(&file, &[run_word, "1000000"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_micros(5_000 + rng.below(60_000)));
-        child.kill().unwrap();
-        let told = BufReader::new(child.stdout.take().unwrap()).lines();
-        let last = told.map_while(Result::ok).last();
-        child.wait().unwrap();
+        let last = run_and_kill(&mut command(&file, &[run_word, "1000000"]), &mut rng);
         let found = number(&good(&mut command(&file, &[look])));
         if let Some(last) = last {
             let last = number(&last);
