@@ -74,7 +74,7 @@ impl Map {
             if base.as_ptr() as u64 == address {
                 return Ok(base);
             }
-            // A kernel before 4.17 does not know the flag and takes the address for a hint.
+            // Something was there, or somebody between us and the kernel (ThreadSanitizer) does not want memory there.
             // SAFETY: just mapped, and nobody knows of it.
             unsafe { libc::munmap(base.as_ptr().cast(), len as usize) };
             Err(io::Error::from_raw_os_error(libc::EEXIST))
@@ -349,20 +349,16 @@ impl Drop for Map {
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Zeroed memory that is backed only where it is touched; at `address` unless that is 0.
+/// Zeroed memory that is backed only where it is touched; at `address`, unless that is 0 or something is there. As a hint, which the kernel
+/// follows where it can: ThreadSanitizer drops addresses that it does not want and keeps the flags, and would map page 0.
 fn reserve_memory(address: u64, len: u64, protection: i32) -> io::Result<NonNull<u8>> {
-    let placed = if address == 0 {
-        0
-    } else {
-        libc::MAP_FIXED_NOREPLACE
-    };
-    // SAFETY: a new mapping where there is none: at an address of the kernel's choice, or not replacing anything.
+    // SAFETY: a new mapping where there is none: a hint replaces nothing.
     let got = unsafe {
         libc::mmap(
             std::ptr::without_provenance_mut(address as usize),
             len as usize,
             protection,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | placed,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
             0,
         )

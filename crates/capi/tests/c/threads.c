@@ -13,7 +13,7 @@
 
 struct bank {
     long amounts[ACCOUNTS];
-    long *notes[THREADS]; /* a block that each thread replaces again and again */
+    uint64_t notes[THREADS]; /* position of a block that each thread replaces again and again */
     long moves[THREADS];
 };
 
@@ -35,8 +35,8 @@ static void verify(const struct bank *b) {
         exit(1);
     }
     for (int t = 0; t < THREADS; t++)
-        if (b->notes[t] && *b->notes[t] != b->moves[t]) {
-            fprintf(stderr, "thread %d noted %ld after %ld moves\n", t, *b->notes[t], b->moves[t]);
+        if (b->notes[t] && *(long *)perdure_at(heap, b->notes[t]) != b->moves[t]) {
+            fprintf(stderr, "thread %d noted %ld after %ld moves\n", t, *(long *)perdure_at(heap, b->notes[t]), b->moves[t]);
             exit(1);
         }
 }
@@ -55,8 +55,8 @@ static void *work(void *number) {
         if (!note)
             fail("malloc");
         *note = bank->moves[t];
-        perdure_free(heap, bank->notes[t]);
-        bank->notes[t] = note;
+        perdure_free(heap, perdure_at(heap, bank->notes[t]));
+        bank->notes[t] = perdure_offset(heap, note);
         int inside = rand_r(&seed) % 2, how = rand_r(&seed) % 8;
         if (!inside)
             perdure_end(heap);
@@ -74,7 +74,11 @@ int main(int argc, char **argv) {
     if (argc < 3)
         return 2;
     moves = atol(argv[2]);
-    if (perdure_open(argv[1], NULL, &heap))
+    perdure_options options = PERDURE_OPTIONS;
+#ifdef ANYWHERE
+    options.flags |= PERDURE_ANYWHERE; /* no address is a home: ThreadSanitizer wants them all for itself */
+#endif
+    if (perdure_open(argv[1], &options, &heap))
         fail("open");
     bank = perdure_root(heap, "bank");
     if (!bank) {
