@@ -157,3 +157,18 @@ fn a_program_for_pma_keeps_its_list() {
     assert_eq!(refused.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("/nowhere/at/all"));
 }
+
+/// Address space for more than 64 GiB is reserved when it is needed.
+#[test]
+#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
+fn blocks_of_a_heap_that_outgrew_its_first_reservation_are_as_good_as_any() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(build("large.c", Built::C11));
+    let ran = run(command.arg(folder.path().join("large.heap")));
+    if ran.status.code() == Some(77) {
+        eprintln!("left out: this file system cannot give space back");
+        return;
+    }
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{errors}");
+}
