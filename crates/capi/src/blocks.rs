@@ -51,6 +51,7 @@ impl Perdure {
     fn allocate(&self, size: usize, alignment: usize, zeroed: bool) -> Outcome<*mut c_void> {
         let mut heap = self.heap();
         let offset = heap.block_new(size as u64, alignment as u64)?;
+        self.note_growth(&heap);
         if zeroed && size > 0 {
             heap.block_clear(offset, size as u64)?;
         }
@@ -110,7 +111,9 @@ pub unsafe extern "C" fn perdure_realloc(
             return handle.allocate(size, 1, false);
         }
         let offset = handle.block_of(old)?;
-        let resized = handle.heap().block_resize(offset, size as u64)?;
+        let mut heap = handle.heap();
+        let resized = heap.block_resize(offset, size as u64)?;
+        handle.note_growth(&heap);
         Ok(handle.pointer(resized))
     })
 }
@@ -185,7 +188,7 @@ pub unsafe extern "C" fn perdure_root(heap: *mut Perdure, name: *const c_char) -
         let found = handle.heap().name_find(name.to_bytes())?;
         match found {
             None => Ok(null_mut()),
-            Some(offset) if offset < handle.reserved as u64 => Ok(handle.pointer(offset)),
+            Some(offset) if offset < handle.reserved() as u64 => Ok(handle.pointer(offset)),
             Some(offset) => Err(Failure {
                 code: Code::Damaged,
                 message: format!("the root {name:?} leads to {offset}, outside the heap"),

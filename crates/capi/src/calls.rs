@@ -233,7 +233,7 @@ pub unsafe extern "C" fn perdure_at(heap: *mut Perdure, offset: u64) -> *mut c_v
         // SAFETY: as the caller owes.
         let handle = unsafe { handle(heap) }?;
         match usize::try_from(offset) {
-            Ok(offset) if offset < handle.reserved => Ok(handle.start + offset),
+            Ok(offset) if offset < handle.reserved() => Ok(handle.start + offset),
             _ => Err(Failure::invalid(format!("{offset} is outside the heap"))),
         }
     });

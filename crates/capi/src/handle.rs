@@ -9,7 +9,7 @@ use crate::marks;
 use heap::{CommitStats, Durability, Heap, Pin, Tracking};
 use region::Region;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
 /// `perdure` of the header.
@@ -23,7 +23,8 @@ pub struct Perdure {
     pub(crate) gate: Gate,
     /// Where it lies: never changes.
     pub(crate) start: usize,
-    pub(crate) reserved: usize,
+    /// How far it may reach: grows with the heap.
+    reserved: AtomicUsize,
     totals: Mutex<CommitStats>,
     /// Stores that nobody could mark may have happened since its last commit.
     unseen: AtomicBool,
@@ -73,7 +74,7 @@ impl Perdure {
     pub(crate) fn open(heap: Heap, path: PathBuf, tracking: Tracking) -> Box<Perdure> {
         let handle = Box::new(Perdure {
             start: heap.address(),
-            reserved: usize::try_from(heap.reserved_bytes()).unwrap_or(usize::MAX),
+            reserved: AtomicUsize::new(reserved(&heap)),
             heap: Mutex::new(heap),
             flushing: Mutex::new(()),
             path,
@@ -111,10 +112,19 @@ impl Perdure {
         self.totals().add(stats);
     }
 
+    pub(crate) fn reserved(&self) -> usize {
+        self.reserved.load(Ordering::Acquire)
+    }
+
+    /// A block was allocated, perhaps farther away than any before: before anybody has its address.
+    pub(crate) fn note_growth(&self, heap: &Heap) {
+        self.reserved.store(reserved(heap), Ordering::Release);
+    }
+
     /// The offset of an address in this heap.
     pub(crate) fn offset(&self, address: usize) -> Outcome<u64> {
         match address.checked_sub(self.start) {
-            Some(offset) if offset < self.reserved => Ok(offset as u64),
+            Some(offset) if offset < self.reserved() => Ok(offset as u64),
             _ => Err(Failure::invalid(format!(
                 "the address {address:#x} is not in this heap, which begins at {:#x}",
                 self.start
@@ -183,6 +193,10 @@ impl Perdure {
     }
 }
 
+fn reserved(heap: &Heap) -> usize {
+    usize::try_from(heap.reserved_bytes()).unwrap_or(usize::MAX)
+}
+
 fn list() -> MutexGuard<'static, Vec<Listed>> {
     OPEN.lock().unwrap_or_else(|e| e.into_inner())
 }
@@ -200,9 +214,9 @@ pub(crate) fn of_address(address: usize) -> Option<*const Perdure> {
     list().iter().find_map(|listed| match *listed {
         Listed::Heap(heap) => {
             // SAFETY: listed, so valid while the list is locked.
-            let (start, reserved) = unsafe { ((*heap).start, (*heap).reserved) };
-            let at = address.checked_sub(start)?;
-            (at < reserved).then_some(heap)
+            let open = unsafe { &*heap };
+            let at = address.checked_sub(open.start)?;
+            (at < open.reserved()).then_some(heap)
         }
         Listed::File(_) => None,
     })

@@ -101,6 +101,8 @@ pub(crate) struct Outside {
     written: Written,
     /// Something may have been stored that nobody marked, also where only marks are looked at.
     unseen: bool,
+    /// It was so at the last commit, and will be again: what the kernel names is kept small.
+    was_unseen: bool,
     /// The pages that the heap file does not hold yet as they were committed, as they were committed.
     committed: BTreeMap<u64, Page>,
     buffers: Vec<Page>,
@@ -118,6 +120,7 @@ impl Outside {
             tracking,
             written: Written::new(way).map_err(|source| ErrorKind::NoPageTracking { source })?,
             unseen: false,
+            was_unseen: false,
             committed: BTreeMap::new(),
             buffers: Vec::new(),
             missed: Missed::default(),
@@ -175,9 +178,15 @@ impl Outside {
         self.tracking != Tracking::Lines
     }
 
+    /// Whether lines that change again and again may wait to be written to the heap file: what waits cannot be dropped from memory, and each
+    /// private page is compared by a commit that asks the kernel.
+    pub(crate) fn is_applied_late(&self) -> bool {
+        !self.keeps_copies() && !self.was_unseen
+    }
+
     /// How many private pages are worth keeping after a commit.
     pub(crate) fn private_pages_kept(&self) -> usize {
-        if self.asks() && self.written.way() == Way::Private {
+        if (self.was_unseen || self.asks()) && self.written.way() == Way::Private {
             PRIVATE_PAGES_COMPARED
         } else {
             usize::MAX
@@ -262,6 +271,7 @@ impl Outside {
 
     /// The commit that these pages were copied for has happened.
     pub(crate) fn is_committed(&mut self, dirty: &[DirtyPage], copies: Vec<Page>) {
+        self.was_unseen = self.unseen;
         self.unseen = false;
         for (dirty, copy) in dirty.iter().zip(copies) {
             if let Some(before) = self.committed.insert(dirty.page, copy) {

@@ -871,7 +871,7 @@ impl Region {
         };
         backing.flush(stats)?;
         let waits = backing.tail.offset - backing.applied_tail.offset;
-        let late = self.outside.as_ref().is_some_and(|o| !o.keeps_copies());
+        let late = self.outside.as_ref().is_some_and(Outside::is_applied_late);
         if late && !closing && waits < APPLIED_LATE_BYTES {
             return Ok(());
         }

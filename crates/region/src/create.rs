@@ -11,7 +11,7 @@ use crate::layout::{
 };
 use crate::map::Map;
 use crate::open::{LIMIT_BYTES_MIN, boot_id, clock_s, journal_path, open_heap_file};
-use crate::storage::{FileStorage, Storage};
+use crate::storage::{FileStorage, Storage, overwrite_in_place};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind as IoKind};
@@ -212,6 +212,7 @@ pub(crate) fn write_blank_journal(
     let mut file = OpenOptions::new();
     let file = file.write(true).create_new(true).mode(0o644).open(&path);
     let file = file.map_err(io)?;
+    overwrite_in_place(&file);
     let written = file.write_all_at(&blank_journal(uuid, boot), 0);
     written.and_then(|()| file.sync_all()).map_err(|e| {
         let _ = std::fs::remove_file(&path); // half a journal, of a heap that does not come to be

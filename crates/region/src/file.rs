@@ -18,7 +18,7 @@ use crate::open::{
     Access, Files, How, Verify, boot_id, clock_s, description_of_its_own, journal_path, open_on,
     read_superblock,
 };
-use crate::storage::{FileStorage, Storage};
+use crate::storage::{FileStorage, Storage, overwrite_in_place};
 use crate::{CommitStats, Durability, Region, Result};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -158,6 +158,9 @@ impl Region {
             .mode(0o600)
             .open(journal_path(&head_path))
             .map_err(io("open its journal"))?;
+        if journal.metadata().is_ok_and(|m| m.len() == 0) {
+            overwrite_in_place(&journal);
+        }
         let (mut head, mut journal) = (FileStorage(head), FileStorage(journal));
         let found = state(&head, &journal, &uuid).map_err(io("read what lies beside it"))?;
         let reach = match found {

@@ -264,3 +264,18 @@ fn verify_mode_tells_what_was_missed_and_where() {
     let first = format!("\"{}\": 2 lines of 64 bytes stored to", heap.display());
     assert_eq!(told.matches(&first).count(), 2, "{told}");
 }
+
+/// Address space for more than 64 GiB is reserved when it is needed.
+#[test]
+#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
+fn blocks_of_a_heap_that_outgrew_its_first_reservation_are_as_good_as_any() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(build("large.c", Built::C11));
+    let ran = run(command.arg(folder.path().join("large.heap")));
+    if ran.status.code() == Some(77) {
+        eprintln!("left out: this file system cannot give space back");
+        return;
+    }
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{errors}");
+}
