@@ -38,12 +38,15 @@ static char buffer[SCAN_MAX * RECORD_BYTES];
 static uint64_t since, commits, updates, stamp;
 static bool in_change;
 
-static double now(void)
+static double clock_s(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
+
+static double now(void) { return clock_s(CLOCK_MONOTONIC); }
+static double cpu(void) { return clock_s(CLOCK_PROCESS_CPUTIME_ID); }
 
 static void changing(void)
 {
@@ -63,9 +66,9 @@ static void commit(void)
     since = 0;
 }
 
-static void tell(const char *workload, size_t count, double seconds)
+static void tell(const char *workload, size_t count, double seconds, double cpu_seconds)
 {
-    printf("{\"store\": \"%s\", \"workload\": \"%s\", \"operations\": %zu, \"seconds\": %.9f, \"commits\": %" PRIu64 "}\n", store->name, workload, count, seconds, commits);
+    printf("{\"store\": \"%s\", \"workload\": \"%s\", \"operations\": %zu, \"seconds\": %.9f, \"cpu\": %.9f, \"commits\": %" PRIu64 "}\n", store->name, workload, count, seconds, cpu_seconds, commits);
     fflush(stdout);
     commits = 0;
 }
@@ -79,7 +82,7 @@ static void load_model(void)
 static void load(void)
 {
     store->open(path, records, true);
-    double start = now();
+    double start_cpu = cpu(), start = now();
     for (uint64_t number = 0; number < records; number++) {
         changing();
         store->insert(key_of(number), value_pool + value_place(number));
@@ -88,7 +91,7 @@ static void load(void)
     }
     commit();
     double took = now() - start;
-    tell("load", records, took);
+    tell("load", records, took, cpu() - start_cpu);
     load_model();
 }
 
@@ -114,7 +117,7 @@ static void run(char workload)
     memset(buffer, 0, sizeof buffer);
     uint64_t sum = 0;
     size_t i = 0, next_look = 1, stride = 1;
-    double start = now(), last = start, end = start + seconds_max;
+    double start_cpu = cpu(), start = now(), last = start, end = start + seconds_max;
     while (i < operations_max) {
         const struct operation *it = &operations[i];
         switch (it->kind) {
@@ -154,7 +157,7 @@ static void run(char workload)
     }
     commit();
     double took = now() - start;
-    tell((char[]){workload, 0}, i, took);
+    tell((char[]){workload, 0}, i, took, cpu() - start_cpu);
     uint64_t expected = model_run(operations, i, stamp);
     stamp += i;
     if (sum != expected && (workload != 'E' || store->rank))

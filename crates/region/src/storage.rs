@@ -34,6 +34,10 @@ pub trait Storage: Send {
     fn write_back(&mut self, _range: Range<u64>, _before: Range<u64>) -> io::Result<()> {
         Ok(())
     }
+    /// Whether writes of less than a sector cost less: on media that are addressed by bytes.
+    fn is_by_bytes(&self) -> bool {
+        false
+    }
     /// Makes everything written so far durable.
     fn sync(&mut self) -> io::Result<()>;
     /// The file to map; none where the bytes must be read into memory instead.

@@ -5,3 +5,4 @@ mod build;
 mod heaps;
 mod lua;
 mod msync;
+mod ycsb;
