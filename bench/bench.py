@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures: pmawk beside other awks, in one run on one machine, with targets.
+"""The figures: pmawk beside other awks, libperdure beside other ways to keep memory, in one run on one machine, with targets.
 
-    ./x bench [awk-core|awk|query|commit|days|commits|bigger|all] [--small]
+    ./x bench [awk-core|awk|query|commit|days|commits|bigger|msync|all] [--small]
     ./x bench awk [--small] [ROW ...]
 
 Times of different machines do not compare, so everything is a ratio to a peer that ran in turn with us (A B C A B C ...).
@@ -16,10 +16,10 @@ import sys
 
 sys.dont_write_bytecode = True  # what is made lies in .x/
 
-from figures import awk, awk_core, bigger, commit, commits, days, query  # noqa: E402
+from figures import awk, awk_core, bigger, commit, commits, days, msync, query  # noqa: E402
 from figures.harness import FOLDER, RECORD, ROOT, Report, compiled, machine  # noqa: E402
 
-PARTS = {"awk-core": awk_core.run, "query": query.run, "commit": commit.run, "awk": awk.run, "days": days.run, "commits": commits.run, "bigger": bigger.run}
+PARTS = {"awk-core": awk_core.run, "query": query.run, "commit": commit.run, "awk": awk.run, "days": days.run, "commits": commits.run, "bigger": bigger.run, "msync": msync.run}
 
 
 def main():
@@ -35,7 +35,8 @@ def main():
     except OSError:
         sys.exit(f"bench: another run is busy in {FOLDER}, and each would slow the other down; wait for it")
     compiled("measure.c")
-    subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "pmawk"], cwd=ROOT, check=True)
+    if what != "msync":
+        subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "pmawk"], cwd=ROOT, check=True)
     report = Report(what)
     machine(report)
     for name, part in PARTS.items():

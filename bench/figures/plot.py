@@ -10,6 +10,16 @@ STEP = 24
 WON, LOST, INK, FAINT = "#1f6fb2", "#d1602c", "#222222", "#dddddd"
 # Colour and shape of each peer, so that they can be told apart without colours too.
 MARKS = {
+    "volatile": ("#222222", "bar"),
+    "perdure memory": (WON, "diamond"),
+    "perdure lines": (WON, "square"),
+    "perdure pages": (WON, "triangle"),
+    "PMDK memory": (LOST, "diamond"),
+    "PMDK disk": (LOST, "square"),
+    "msync": ("#777777", "cross"),
+    "gdbm": ("#a0792a", "triangle"),
+    "LMDB": ("#3b8f3e", "circle"),
+    "SQLite": ("#8a5fb5", "circle"),
     "mawk": ("#3b8f3e", "diamond"),
     "gawk": ("#8a5fb5", "circle"),
     "goawk": ("#0f9fb0", "square"),
@@ -87,8 +97,47 @@ def legend(own, others):
     return out
 
 
-def mark(awk, x, y):
-    colour, shape = MARKS[awk]
+def rates(title, below, rows):
+    """Rows of name and rate by engine, as marks on a logarithmic axis; rows that begin with the same word belong together."""
+    names = sorted({name for _, of in rows for name in of}, key=list(MARKS).index)
+    values = [value for _, of in rows for value in of.values()]
+    low, high = 10.0 ** math.floor(math.log10(min(values))), 1.3 * max(values)
+    top, height = TOP + 24, TOP + 24 + STEP * len(rows) + BOTTOM
+
+    def across(value):
+        return LEFT + math.log(value / low) / math.log(high / low) * (WIDTH - LEFT - RIGHT)
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="13" fill="{INK}">',
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="{LEFT}" y="26" font-size="17" font-weight="bold">{escape(title)}</text>',
+        f'<text x="{LEFT}" y="46" fill="#555555">{escape(below)}</text>',
+    ]
+    for index, name in enumerate(names):
+        x, y = LEFT + 8 + 160 * (index % 5), 68 + 22 * (index // 5)
+        out.append(mark(name, x, y))
+        out.append(f'<text x="{x + 11}" y="{y + 4.5}">{escape(name)}</text>')
+    foot, tick = height - BOTTOM, low
+    while tick <= high:
+        x = across(tick)
+        out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{foot}" stroke="{FAINT}"/>')
+        out.append(f'<text x="{x:.1f}" y="{foot + 18}" text-anchor="middle" fill="#555555">{tick:,.0f}</text>')
+        tick *= 10
+    for index, (label, of) in enumerate(rows):
+        y = top + STEP * (index + 0.5)
+        if index and label.split(",")[0] != rows[index - 1][0].split(",")[0]:
+            line = y - STEP / 2
+            out.append(f'<line x1="{LEFT - 70}" x2="{WIDTH - RIGHT}" y1="{line:.1f}" y2="{line:.1f}" stroke="{FAINT}"/>')
+        out.append(f'<text x="{LEFT - 10}" y="{y + 4.5:.1f}" text-anchor="end">{escape(label)}</text>')
+        # Ours last: where marks meet, they are on top.
+        for name in sorted(of, key=lambda name: (name.startswith("perdure"), name)):
+            out.append(mark(name, across(of[name]), y))
+    out.append("</svg>")
+    return "\n".join(out) + "\n"
+
+
+def mark(name, x, y):
+    colour, shape = MARKS[name]
     paint = f'fill="{colour}" stroke="#ffffff" stroke-width="1"'
     points = {
         "diamond": [(0, -6.5), (6.5, 0), (0, 6.5), (-6.5, 0)],
@@ -97,6 +146,8 @@ def mark(awk, x, y):
     }
     if shape == "circle":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" {paint}/>'
+    if shape == "bar":
+        return f'<path d="M{x:.1f} {y - 8:.1f}v16" stroke="{colour}" stroke-width="3" fill="none"/>'
     if shape == "cross":
         return f'<path d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8" stroke="{colour}" stroke-width="2.2" fill="none"/>'
     return f'<polygon points="{" ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in points[shape])}" {paint}/>'

@@ -152,7 +152,7 @@ impl Cards {
 
     pub(crate) fn is_clean(&self) -> bool {
         match &self.listed {
-            Some(listed) => listed.marks().marked_pages(self.tracked_end).is_empty(),
+            Some(listed) => !listed.marks().is_marked(self.tracked_end),
             None => self.pages.is_empty(),
         }
     }
@@ -226,6 +226,14 @@ fn mask_of(cards: &[u8]) -> u64 {
 }
 
 impl DirtyPage {
+    /// The lines of a run, which is in one page.
+    pub(crate) fn of(run: &std::ops::Range<u64>) -> DirtyPage {
+        let page = run.start / PAGE_BYTES;
+        let count = (run.end - run.start) / LINE_BYTES;
+        let lines = u64::MAX >> (PAGE_LINES - count) << (run.start / LINE_BYTES % PAGE_LINES);
+        DirtyPage { page, lines }
+    }
+
     /// The runs of adjacent dirty lines, as byte ranges of the region.
     pub(crate) fn runs(self) -> impl Iterator<Item = std::ops::Range<u64>> {
         let start = self.page * PAGE_BYTES;

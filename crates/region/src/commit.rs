@@ -23,7 +23,7 @@ use crate::storage::{Flusher, Storage};
 use crate::sums::{Compared, Sums};
 use crate::{Durability, Region, Result};
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -50,6 +50,8 @@ const PRIVATE_PAGES_KEPT: usize = 16 << 10;
 /// Adjacent lines are written back in pieces of up to this.
 const APPLY_CHUNK_BYTES: u64 = 1 << 20;
 
+/// So many runs, and so many pages' sums, are remembered of frames that were written: some megabytes.
+const REMEMBERED_MAX: u64 = 128 << 10;
 /// Spilled memory is asked for so far ahead when a commit goes through it.
 const READ_AHEAD_BYTES: u64 = 4 << 20;
 
@@ -109,6 +111,11 @@ pub(crate) struct Backing {
     pub(crate) applied_seq: u64,
     /// Where the frame after those begins.
     pub(crate) applied_tail: Tail,
+    /// The runs of the frames behind that, in their order, and where in the journal the content of each lies; none where this handle did not write
+    /// all of them, or there are very many.
+    pub(crate) unapplied: Option<Vec<(Range<u64>, u64)>>,
+    /// The sum of each page that the frames since the checkpoint name, 0 where their writer did not know it; none as above.
+    pub(crate) named_sums: Option<HashMap<u64, u64>>,
     /// Commits up to here are named durable by a frame in the journal, or by the superblock.
     pub(crate) testified_seq: u64,
     /// Commits of this generation that brought fresh space and are not testified yet.
@@ -387,6 +394,7 @@ impl Backing {
         match appended {
             Ok((tail, bytes)) => {
                 stats.journal_bytes += bytes;
+                self.remember(contents);
                 self.tail = tail;
                 self.time_s = contents.time_s;
                 self.tail_spoiled = false;
@@ -400,6 +408,32 @@ impl Backing {
                     .write_at(&[0; FRAME_HEADER_BYTES], self.tail.offset);
                 Err(self.io("append to the journal", error))
             }
+        }
+    }
+
+    /// What a frame that is being appended says, so that it need not be read again.
+    fn remember(&mut self, contents: &Contents<'_>) {
+        let (more_runs, more_sums) = (contents.run_count(), contents.sum_count());
+        let fits = |have: usize, more: u64| have as u64 + more <= REMEMBERED_MAX;
+        let runs = self.unapplied.as_mut();
+        if let Some(runs) = runs.filter(|runs| fits(runs.len(), more_runs)) {
+            let mut at = self.tail.offset + contents.lines_start();
+            runs.extend(contents.runs().map(|run| {
+                let from = at;
+                at += run.end - run.start;
+                (run, from)
+            }));
+        } else {
+            self.unapplied = None;
+        }
+        let sums = self.named_sums.as_mut();
+        if let Some(sums) = sums.filter(|sums| fits(sums.len(), more_sums)) {
+            let changed = contents.pages.iter().map(|dirty| dirty.page);
+            let fresh = self.tail.end / PAGE_BYTES..contents.new_end / PAGE_BYTES;
+            sums.extend(changed.zip(contents.page_sums.iter().copied()));
+            sums.extend(fresh.zip(contents.fresh_sums.iter().copied()));
+        } else {
+            self.named_sums = None;
         }
     }
 
@@ -456,6 +490,7 @@ impl Backing {
         }
         unlocked.map_err(|e| self.io("unlock", e))?;
         self.pending.clear();
+        self.unapplied = Some(Vec::new());
         if let Some(outside) = outside {
             outside.is_applied();
         }
@@ -472,6 +507,9 @@ impl Backing {
 
     /// Writes the lines of the frames that the heap file does not hold yet to it, from the journal; returns the bytes written.
     fn write_back_frames(&mut self) -> io::Result<u64> {
+        if let Some(runs) = self.unapplied.take() {
+            return write_back_runs(&*self.journal, &mut *self.heap, &runs);
+        }
         let (journal, heap) = (&*self.journal, &mut *self.heap);
         let mut contents = journal::RunBytes::of(journal)?;
         let (mut total, mut at) = (0, self.applied_tail);
@@ -538,31 +576,41 @@ impl Backing {
             superblock: &self.superblock,
             end: self.tail.offset,
         };
-        let updated = self.sums.update(&next, |note| match sums {
-            Some(sums) => {
-                let mut pages = (crate::DATA_START / PAGE_BYTES..).zip(sums);
-                pages
-                    .try_for_each(|(page, &sum)| note(page, sum))
-                    .map(|()| true)
-            }
-            None => {
-                let mut unknown = BTreeSet::new();
-                let whole = frames.for_each_sum(&mut |page, sum| {
+        let named = self.named_sums.take();
+        let updated = self.sums.update(&next, |note| {
+            let mut unknown = BTreeSet::new();
+            let whole = match (sums, named) {
+                (Some(sums), _) => {
+                    let mut pages = (crate::DATA_START / PAGE_BYTES..).zip(sums);
+                    pages.try_for_each(|(page, &sum)| note(page, sum))?;
+                    true
+                }
+                (None, Some(named)) => {
+                    for (page, sum) in named {
+                        if sum == 0 {
+                            unknown.insert(page);
+                        } else {
+                            note(page, sum)?;
+                        }
+                    }
+                    true
+                }
+                (None, None) => frames.for_each_sum(&mut |page, sum| {
                     if sum == 0 {
                         unknown.insert(page);
                     } else {
                         unknown.remove(&page);
                     }
                     note(page, sum)
-                })?;
-                // What their writer did not know is what was made of them.
-                let mut bytes = vec![0; PAGE_BYTES as usize];
-                for page in unknown {
-                    self.heap.read_at(&mut bytes, page * PAGE_BYTES)?;
-                    note(page, page_sum(&bytes))?;
-                }
-                Ok(whole)
+                })?,
+            };
+            // What their writer did not know is what was made of them.
+            let mut bytes = vec![0; PAGE_BYTES as usize];
+            for page in unknown {
+                self.heap.read_at(&mut bytes, page * PAGE_BYTES)?;
+                note(page, page_sum(&bytes))?;
             }
+            Ok(whole)
         });
         stats.flushes += 1;
         self.poison_on_error("write the sums of its pages", updated)?;
@@ -585,6 +633,7 @@ impl Backing {
         self.testified_seq = self.tail.seq;
         self.tail_spoiled = false; // what lies there is of the generation before
         self.fresh_seqs.clear();
+        self.named_sums = Some(HashMap::new());
         if self.journal_len > JOURNAL_KEPT_BYTES
             && self.journal.set_len(CHECKPOINT_BYTES.start).is_ok()
         {
@@ -646,6 +695,31 @@ fn write_back(
     Ok(total)
 }
 
+/// Writes runs that lie in the journal to the heap file: of each line the last content only. Returns the bytes written.
+fn write_back_runs(
+    journal: &dyn Storage,
+    heap: &mut dyn Storage,
+    runs: &[(Range<u64>, u64)],
+) -> io::Result<u64> {
+    let mut written: HashMap<u64, u64> = HashMap::new();
+    let mut buffer = [0; PAGE_BYTES as usize];
+    let mut total = 0;
+    for (run, from) in runs.iter().rev() {
+        let page = run.start / PAGE_BYTES;
+        let all = DirtyPage::of(run);
+        let done = written.entry(page).or_default();
+        let lines = all.lines & !*done;
+        *done |= lines;
+        for part in (DirtyPage { page, lines }).runs() {
+            let bytes = &mut buffer[..(part.end - part.start) as usize];
+            journal.read_at(bytes, from + (part.start - run.start))?;
+            heap.write_at(bytes, part.start)?;
+            total += bytes.len() as u64;
+        }
+    }
+    Ok(total)
+}
+
 /// Where the bytes of the last commit are that the heap file does not hold yet.
 enum Committed<'a> {
     /// In the working copy, which is clean.
@@ -700,14 +774,14 @@ impl Region {
         stats.seq = backing.tail.seq;
         let old_end = backing.tail.end;
         backing.clear_tail(&mut stats)?;
-        if self.cards.is_clean() && self.end == old_end {
+        let unspilled = self.cards.unspilled().len();
+        let mut dirty = self.cards.dirty();
+        if dirty.is_empty() && self.end == old_end {
             if durability == Durability::Durable && backing.flushed_seq != backing.tail.seq {
                 self.settle(&mut stats, false)?; // lazy commits before this one
             }
             return Ok(stats);
         }
-        let unspilled = self.cards.unspilled().len();
-        let mut dirty = self.cards.dirty();
         let present = backing.heap.present_end();
         if let Some(end) = present.map_err(|e| backing.io("ask its length", e))? {
             // What was stored behind the end of a file that was cut is gone.

@@ -158,6 +158,10 @@ impl Storage for DaxStorage {
         Ok(())
     }
 
+    fn is_by_bytes(&self) -> bool {
+        true
+    }
+
     fn mappable(&self) -> Option<BorrowedFd<'_>> {
         self.file.mappable()
     }

@@ -12,7 +12,7 @@ use crate::layout::{
 use crate::storage::Storage;
 use std::io;
 use std::ops::Range;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 /// Frames are written, checked and replayed through buffers of this size, whatever their own.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -143,7 +143,7 @@ pub(crate) struct Contents<'a> {
 }
 
 impl Contents<'_> {
-    fn run_count(&self) -> u64 {
+    pub(crate) fn run_count(&self) -> u64 {
         self.pages
             .iter()
             .map(|page| u64::from(page.run_count()))
@@ -151,7 +151,7 @@ impl Contents<'_> {
     }
 
     /// Changed lines, adjacent ones as one range.
-    fn runs(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<u64>> {
         self.pages.iter().flat_map(|page| page.runs())
     }
 
@@ -163,9 +163,19 @@ impl Contents<'_> {
             .sum()
     }
 
+    /// How many sums of pages.
+    pub(crate) fn sum_count(&self) -> u64 {
+        (self.page_sums.len() + self.fresh_sums.len()) as u64
+    }
+
+    /// Where in the frame the content of the first run begins.
+    pub(crate) fn lines_start(&self) -> u64 {
+        let tables = self.run_count() * RUN_BYTES as u64 + self.sum_count() * SUM_BYTES as u64;
+        FRAME_HEADER_BYTES as u64 + tables
+    }
+
     fn payload_bytes(&self) -> u64 {
-        let sums = (self.page_sums.len() + self.fresh_sums.len()) as u64;
-        self.run_count() * RUN_BYTES as u64 + sums * SUM_BYTES as u64 + self.lines() * LINE_BYTES
+        self.lines_start() - FRAME_HEADER_BYTES as u64 + self.lines() * LINE_BYTES
     }
 
     /// Bytes that the frame will take in the journal.
@@ -203,7 +213,7 @@ pub(crate) fn append<'m>(
             .map_err(|_| io::Error::other("too much fresh space in one commit"))?,
         page_count: contents.page_sums.len() as u32, // at most the runs
     };
-    let mut out = ChunkedWriter::new(journal, tail.offset, tail.chain);
+    let mut out = ChunkedWriter::new(journal, tail.offset, tail.chain, contents.stored_bytes());
     for run in contents.runs() {
         let mut entry = [0; RUN_BYTES];
         put_u64(&mut entry, 0, run.start);
@@ -234,25 +244,38 @@ struct ChunkedWriter<'s> {
     /// Header space, then payload, as far as it is not written yet.
     buffer: Vec<u8>,
     written: u64,
-    hash: Xxh3,
+    chain: u64,
+    /// Of the payload that is written; one that fits into the buffer is hashed at once, without the state that takes longer to set up than a small commit to hash.
+    hash: Option<Xxh3>,
 }
 
 impl<'s> ChunkedWriter<'s> {
-    fn new(journal: &'s mut dyn Storage, start: u64, chain: u64) -> Self {
-        let buffer = vec![0; FRAME_HEADER_BYTES];
+    fn new(journal: &'s mut dyn Storage, start: u64, chain: u64, stored_bytes: u64) -> Self {
+        // Its header is there twice while the checksum is made.
+        let room = stored_bytes.min(CHUNK_BYTES as u64) as usize + FRAME_HEADER_BYTES;
+        let mut buffer = Vec::with_capacity(room);
+        buffer.resize(FRAME_HEADER_BYTES, 0);
         ChunkedWriter {
             journal,
             start,
             buffer,
             written: 0,
-            hash: Xxh3::with_seed(chain),
+            chain,
+            hash: None,
         }
     }
 
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.hash.update(bytes);
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= CHUNK_BYTES {
+            let payload = if self.written == 0 {
+                FRAME_HEADER_BYTES
+            } else {
+                0
+            };
+            let chain = self.chain;
+            let hash = self.hash.get_or_insert_with(|| Xxh3::with_seed(chain));
+            hash.update(&self.buffer[payload..]);
             self.journal
                 .write_at(&self.buffer, self.start + self.written)?;
             self.written += self.buffer.len() as u64;
@@ -264,11 +287,26 @@ impl<'s> ChunkedWriter<'s> {
     /// Pads, seals and returns the checksum.
     fn finish(mut self, header: &Header) -> io::Result<u64> {
         let mut head = header.encode();
-        self.hash.update(&head[..at::CHECKSUM]);
-        let checksum = self.hash.digest();
+        let checksum = match &mut self.hash {
+            Some(hash) => {
+                hash.update(&self.buffer);
+                hash.update(&head[..at::CHECKSUM]);
+                hash.digest()
+            }
+            None => {
+                let payload_end = self.buffer.len();
+                self.buffer.extend_from_slice(&head[..at::CHECKSUM]);
+                let sum = xxh3_64_with_seed(&self.buffer[FRAME_HEADER_BYTES..], self.chain);
+                self.buffer.truncate(payload_end);
+                sum
+            }
+        };
         put_u64(&mut head, at::CHECKSUM, checksum);
-        let missing = header.stored_bytes() - self.written - self.buffer.len() as u64;
-        self.buffer.resize(self.buffer.len() + missing as usize, 0);
+        // What stands in the padding is nobody's: frames begin at sectors, and the checksum ends before it.
+        if !self.journal.is_by_bytes() {
+            let missing = header.stored_bytes() - self.written - self.buffer.len() as u64;
+            self.buffer.resize(self.buffer.len() + missing as usize, 0);
+        }
         if self.written == 0 {
             self.buffer[..FRAME_HEADER_BYTES].copy_from_slice(&head);
             self.journal.write_at(&self.buffer, self.start)?;

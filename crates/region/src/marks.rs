@@ -11,6 +11,7 @@ use crate::card_space;
 use crate::error::Error;
 use crate::layout::{LINE_BYTES, PAGE_BYTES, PAGE_LINES, RESERVE_BYTES_MAX, arena};
 use crate::map::Map;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -48,14 +49,10 @@ fn byte(map: &Map, index: u64) -> &AtomicU8 {
 }
 
 /// Eight bytes at a multiple of eight.
-fn eight(map: &Map, index: u64) -> &AtomicU64 {
+fn word(map: &Map, index: u64) -> &AtomicU64 {
     assert!(index.is_multiple_of(8) && index + 8 <= map.len());
     // SAFETY: as in `byte`; maps begin at pages, so the word is aligned.
     unsafe { AtomicU64::from_ptr(map.base().add(index as usize).cast()) }
-}
-
-fn word(map: &Map, index: u64) -> u64 {
-    eight(map, index).load(Ordering::Relaxed)
 }
 
 /// Only where it is not set: what many threads only read stays in the caches of all.
@@ -69,7 +66,7 @@ fn set(byte: &AtomicU8, order: Ordering) {
 #[inline]
 fn set_word(map: &Map, index: u64) {
     const SET: u64 = 0x0101_0101_0101_0101;
-    let word = eight(map, index);
+    let word = word(map, index);
     if word.load(Ordering::Relaxed) != SET {
         word.store(SET, Ordering::Release);
     }
@@ -145,12 +142,26 @@ impl Marks {
         found
     }
 
-    fn for_each_marked(&self, end: u64, note: &mut dyn FnMut(u64)) {
+    /// Whether any page below `end` (an offset) has marks.
+    pub(crate) fn is_marked(&self, end: u64) -> bool {
+        self.marked_blocks(end).any(|pages| {
+            marked_bytes(&self.pages, pages.start, pages.end)
+                .next()
+                .is_some()
+        })
+    }
+
+    /// The pages below `end` of blocks that have marks.
+    fn marked_blocks(&self, end: u64) -> impl Iterator<Item = Range<u64>> {
         let pages_end = end.min(self.len()).div_ceil(PAGE_BYTES);
         let blocks_end = self.blocks_end.load(Ordering::Relaxed);
         let blocks_end = blocks_end.min(pages_end.div_ceil(BLOCK_PAGES));
-        for block in marked_bytes(&self.blocks, 0, blocks_end) {
-            let pages = block * BLOCK_PAGES..((block + 1) * BLOCK_PAGES).min(pages_end);
+        marked_bytes(&self.blocks, 0, blocks_end)
+            .map(move |block| block * BLOCK_PAGES..((block + 1) * BLOCK_PAGES).min(pages_end))
+    }
+
+    fn for_each_marked(&self, end: u64, note: &mut dyn FnMut(u64)) {
+        for pages in self.marked_blocks(end) {
             marked_bytes(&self.pages, pages.start, pages.end).for_each(&mut *note);
         }
     }
@@ -159,7 +170,7 @@ impl Marks {
     pub(crate) fn lines_of(&self, page: u64) -> u64 {
         (0..PAGE_LINES / 8).fold(0, |mask, i| {
             // Each byte is 0 or 1: the product brings them side by side into the highest byte.
-            let cards = word(&self.cards, page * PAGE_LINES + i * 8);
+            let cards = word(&self.cards, page * PAGE_LINES + i * 8).load(Ordering::Relaxed);
             mask | (cards.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (i * 8)
         })
     }
@@ -167,8 +178,8 @@ impl Marks {
     /// Forgets all marks. Nobody may store meanwhile: a mark that is set now may be lost.
     pub(crate) fn clear(&self) {
         self.for_each_marked(self.len(), &mut |page| {
-            for line in page * PAGE_LINES..(page + 1) * PAGE_LINES {
-                byte(&self.cards, line).store(0, Ordering::Relaxed);
+            for at in (page * PAGE_LINES..(page + 1) * PAGE_LINES).step_by(8) {
+                word(&self.cards, at).store(0, Ordering::Relaxed);
             }
             byte(&self.pages, page).store(0, Ordering::Relaxed);
             byte(&self.blocks, page / BLOCK_PAGES).store(0, Ordering::Relaxed);
@@ -177,12 +188,27 @@ impl Marks {
     }
 }
 
-/// The bytes from `start` to `end` that are not 0, eight at a time where there is nothing.
+/// Whether 64 bytes at a multiple of that are all 0.
+fn is_blank(map: &Map, index: u64) -> bool {
+    assert!(index.is_multiple_of(64) && index + 64 <= map.len());
+    // SAFETY: as in `word`, for eight of them.
+    let words = unsafe { &*map.base().add(index as usize).cast::<[AtomicU64; 8]>() };
+    words
+        .iter()
+        .fold(0, |all, word| all | word.load(Ordering::Relaxed))
+        == 0
+}
+
+/// The bytes from `start` to `end` that are not 0; many at a time where there is nothing.
 fn marked_bytes(map: &Map, start: u64, end: u64) -> impl Iterator<Item = u64> {
     let mut at = start;
     std::iter::from_fn(move || {
         while at < end {
-            if at.is_multiple_of(8) && word(map, at) == 0 {
+            if at.is_multiple_of(64) && at + 64 <= map.len() && is_blank(map, at) {
+                at += 64;
+                continue;
+            }
+            if at.is_multiple_of(8) && word(map, at).load(Ordering::Relaxed) == 0 {
                 at += 8;
                 continue;
             }

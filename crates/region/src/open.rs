@@ -24,7 +24,7 @@ use crate::spill::{Replayed, Spill};
 use crate::storage::{FileStorage, Storage};
 use crate::sums::Sums;
 use crate::{Region, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind as IoKind};
@@ -578,6 +578,8 @@ pub(crate) fn open_on(files: Files, how: How) -> Result<Region> {
         flushed_seq: found.testified_seq,
         applied_seq: found.applied.seq,
         applied_tail: found.applied,
+        unapplied: (found.applied == found.tail).then(Vec::new),
+        named_sums: (found.tail.offset == layout::FRAMES_START).then(HashMap::new),
         testified_seq: found.testified_seq,
         suspects: found.frames,
         pending,

@@ -35,6 +35,10 @@ pub trait Storage: Send {
     fn write_back(&mut self, _range: Range<u64>, _before: Range<u64>) -> io::Result<()> {
         Ok(())
     }
+    /// Whether writes of less than a sector cost less: on media that are addressed by bytes.
+    fn is_by_bytes(&self) -> bool {
+        false
+    }
     /// Makes everything written so far durable.
     fn sync(&mut self) -> io::Result<()>;
     /// What does so from another thread while this one writes on; none where a flush takes no time to speak of, or there is no

@@ -8,3 +8,4 @@ mod heaps;
 mod kyoto;
 mod lua;
 mod msync;
+mod ycsb;
