@@ -38,6 +38,7 @@ struct State {
     rng: Rng,
     /// Writing beyond this many bytes in a file is ENOSPC.
     capacity: u64,
+    is_by_bytes: bool,
 }
 
 #[derive(Clone, Default)]
@@ -63,7 +64,7 @@ pub struct SimFile {
 }
 
 impl Machine {
-    /// A machine with these files, all durable.
+    /// A machine with these files, all durable. Of seeds one half makes machines whose medium is addressed by bytes.
     pub fn new(files: Vec<Vec<u8>>, seed: u64) -> Machine {
         let files = files.into_iter().map(|bytes| FileState {
             live: bytes.clone(),
@@ -77,6 +78,7 @@ impl Machine {
             dead: false,
             rng: Rng::new(seed),
             capacity: u64::MAX,
+            is_by_bytes: seed.count_ones() % 2 == 1,
         })))
     }
 
@@ -140,6 +142,7 @@ impl Machine {
             dead: false,
             rng: Rng::new(seed),
             capacity: u64::MAX,
+            is_by_bytes: seed.count_ones() % 2 == 1,
         })))
     }
 }
@@ -387,6 +390,10 @@ impl Storage for SimFile {
                 Err(io::Error::from_raw_os_error(errno))
             }
         }
+    }
+
+    fn is_by_bytes(&self) -> bool {
+        self.machine.state().is_by_bytes
     }
 
     fn mappable(&self) -> Option<BorrowedFd<'_>> {
