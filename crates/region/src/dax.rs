@@ -141,7 +141,10 @@ impl Storage for DaxStorage {
     fn allocate(&mut self, offset: u64, len: u64) -> io::Result<()> {
         self.is_changed = true;
         self.file.allocate(offset, len)?;
-        self.map_up_to((offset + len).max(self.len))
+        self.map_up_to((offset + len).max(self.len))?;
+        // What was asked for is about to be written.
+        self.map.populate(offset, offset + len);
+        Ok(())
     }
 
     fn discard(&mut self, offset: u64, len: u64) -> io::Result<()> {

@@ -302,11 +302,14 @@ impl<'s> ChunkedWriter<'s> {
             }
         };
         put_u64(&mut head, at::CHECKSUM, checksum);
-        // What stands in the padding is nobody's: frames begin at sectors, and the checksum ends before it.
-        if !self.journal.is_by_bytes() {
-            let missing = header.stored_bytes() - self.written - self.buffer.len() as u64;
-            self.buffer.resize(self.buffer.len() + missing as usize, 0);
-        }
+        // What stands in the padding is nobody's: frames begin at sectors, and the checksum ends before it. Where bytes are addressed only the last line is
+        // filled: a line that is written in part has to be read first.
+        let missing = header.stored_bytes() - self.written - self.buffer.len() as u64;
+        let missing = match self.journal.is_by_bytes() {
+            true => missing % LINE_BYTES,
+            false => missing,
+        };
+        self.buffer.resize(self.buffer.len() + missing as usize, 0);
         if self.written == 0 {
             self.buffer[..FRAME_HEADER_BYTES].copy_from_slice(&head);
             self.journal.write_at(&self.buffer, self.start)?;

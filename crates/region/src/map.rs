@@ -315,6 +315,23 @@ impl Map {
         }
     }
 
+    /// Enters the pages of `[start, end)` of a medium into the page table at once: one fault for each, when it is written first, takes longer than
+    /// the write. May do nothing (Linux before 5.14).
+    pub(crate) fn populate(&mut self, start: u64, end: u64) {
+        let start = start.next_multiple_of(PAGE_BYTES);
+        let end = end.min(self.len);
+        if start < end {
+            // SAFETY: the range lies in our reservation; the advice changes no content.
+            unsafe {
+                libc::madvise(
+                    self.base().add(start as usize).cast(),
+                    (end - start) as usize,
+                    libc::MADV_POPULATE_WRITE,
+                )
+            };
+        }
+    }
+
     /// Drops the private pages of `[start, end)`: a mapped range shows the file again, anonymous memory zeros.
     pub(crate) fn drop_pages(&mut self, start: u64, end: u64) -> io::Result<()> {
         assert!(start.is_multiple_of(PAGE_BYTES) && end <= self.len);

@@ -394,6 +394,10 @@ impl Storage for SimFile {
         }))
     }
 
+    fn is_by_bytes(&self) -> bool {
+        self.machine.state().files[self.index].atom < SECTOR
+    }
+
     fn mappable(&self) -> Option<BorrowedFd<'_>> {
         None
     }
