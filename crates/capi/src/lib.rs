@@ -13,6 +13,7 @@ mod handle;
 mod marks;
 mod pma;
 mod report;
+mod sync;
 
 pub use blocks::*;
 pub use calls::*;

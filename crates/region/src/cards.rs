@@ -11,7 +11,8 @@
 use crate::error::{Error, ErrorKind};
 use crate::layout::{LINE_BYTES, PAGE_BYTES, PAGE_LINES};
 use crate::map::Map;
-use crate::marks::{Listed, Marks};
+use crate::marks::Marks;
+use crate::registry::Listed;
 
 /// A span of dirty lines in one page, as a mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -31,10 +31,12 @@ mod marks;
 mod memory;
 mod open;
 mod read;
+mod registry;
 mod sparse;
 mod spill;
 pub mod storage;
 mod sums;
+mod sync;
 mod written;
 
 pub use by_address::{ByAddress, Missed, Place, Tracking};
@@ -46,11 +48,11 @@ pub use error::{Error, ErrorKind};
 pub use flush::{Flush, Flushed};
 pub use fork::{Forked, Pin};
 pub use layout::{DATA_START, LINE_BYTES, PAGE_BYTES};
-pub use marks::mark_address;
 pub use memory::Memory;
 pub use open::{
     Access, Facts, LIMIT_BYTES_MIN, Options, Redundancy, Verify, journal_path, sums_path,
 };
+pub use registry::mark_address;
 pub use storage::Storage;
 
 /// The result of every operation that may fail here.

@@ -9,6 +9,7 @@ use crate::layout::{PAGE_BYTES, RESERVE_BYTES_MIN};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
 /// Fresh memory beyond this is worth huge pages; below it, zeroing two megabytes would dominate a short run.
 const HUGE_FROM_BYTES: u64 = 8 << 20;
@@ -140,6 +141,22 @@ impl Map {
     #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
+    }
+
+    /// A byte that several threads access.
+    #[inline]
+    pub(crate) fn byte(&self, index: u64) -> &AtomicU8 {
+        assert!(index < self.len);
+        // SAFETY: in bounds of memory of ours (asserted); who asks for it so accesses the memory as atomics only.
+        unsafe { AtomicU8::from_ptr(self.base().add(index as usize)) }
+    }
+
+    /// Eight of them, at a multiple of eight.
+    #[inline]
+    pub(crate) fn eight(&self, index: u64) -> &AtomicU64 {
+        assert!(index.is_multiple_of(8) && index + 8 <= self.len);
+        // SAFETY: as in `byte`; maps begin at pages, so the word is aligned.
+        unsafe { AtomicU64::from_ptr(self.base().add(index as usize).cast()) }
     }
 
     /// The bytes `[start, end)`.

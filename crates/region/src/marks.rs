@@ -6,14 +6,15 @@
 //!
 //! The invariant: whoever sees a card set may rely on its summaries being set: they are stored first. Marking takes no lock and no memory,
 //! so that signal handlers may; forgetting marks (`clear`) is for a moment in which nobody stores (a commit's).
+//!
+//! `crates/capi/tests/models.rs` runs this file in all orders that threads may take.
 
 use crate::card_space;
 use crate::error::Error;
 use crate::layout::{LINE_BYTES, PAGE_BYTES, PAGE_LINES, RESERVE_BYTES_MAX, arena};
 use crate::map::Map;
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Pages that one byte of the upper summary stands for: 2 MiB.
 const BLOCK_PAGES: u64 = 512;
@@ -21,7 +22,7 @@ const BLOCK_PAGES: u64 = 512;
 /// The marks of one region.
 pub(crate) struct Marks {
     /// Where the region lies in memory, and its length.
-    start: usize,
+    pub(crate) start: usize,
     len: AtomicU64,
     /// As long as the region needs; and the summaries as long as it could ever need.
     cards: Map,
@@ -42,19 +43,6 @@ fn card_window(start: u64, len: u64) -> Option<Map> {
     card_space::window(start, len)
 }
 
-fn byte(map: &Map, index: u64) -> &AtomicU8 {
-    assert!(index < map.len());
-    // SAFETY: in bounds of memory of ours (asserted); the bytes are accessed as atomics only.
-    unsafe { AtomicU8::from_ptr(map.base().add(index as usize)) }
-}
-
-/// Eight bytes at a multiple of eight.
-fn word(map: &Map, index: u64) -> &AtomicU64 {
-    assert!(index.is_multiple_of(8) && index + 8 <= map.len());
-    // SAFETY: as in `byte`; maps begin at pages, so the word is aligned.
-    unsafe { AtomicU64::from_ptr(map.base().add(index as usize).cast()) }
-}
-
 /// Only where it is not set: what many threads only read stays in the caches of all.
 #[inline]
 fn set(byte: &AtomicU8, order: Ordering) {
@@ -66,7 +54,7 @@ fn set(byte: &AtomicU8, order: Ordering) {
 #[inline]
 fn set_word(map: &Map, index: u64) {
     const SET: u64 = 0x0101_0101_0101_0101;
-    let word = word(map, index);
+    let word = map.eight(index);
     if word.load(Ordering::Relaxed) != SET {
         word.store(SET, Ordering::Release);
     }
@@ -103,7 +91,16 @@ impl Marks {
         }
     }
 
-    fn len(&self) -> u64 {
+    /// The region is `len` bytes long from now on; false if there is no room for cards.
+    pub(crate) fn grow(&mut self, len: u64) -> bool {
+        if len / PAGE_BYTES > self.pages.len() || !self.grow_cards(len) {
+            return false;
+        }
+        self.len.store(len, Ordering::Release);
+        true
+    }
+
+    pub(crate) fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
     }
 
@@ -119,8 +116,8 @@ impl Marks {
             self.blocks_end.fetch_max(blocks_end, Ordering::Relaxed);
         }
         for page in first / PAGE_LINES..=last / PAGE_LINES {
-            set(byte(&self.blocks, page / BLOCK_PAGES), Ordering::Relaxed);
-            set(byte(&self.pages, page), Ordering::Relaxed);
+            set(self.blocks.byte(page / BLOCK_PAGES), Ordering::Relaxed);
+            set(self.pages.byte(page), Ordering::Relaxed);
         }
         // After the summaries: another thread that sees a card set does without them.
         let mut line = first;
@@ -129,7 +126,7 @@ impl Marks {
                 set_word(&self.cards, line);
                 line += 8;
             } else {
-                set(byte(&self.cards, line), Ordering::Release);
+                set(self.cards.byte(line), Ordering::Release);
                 line += 1;
             }
         }
@@ -170,7 +167,10 @@ impl Marks {
     pub(crate) fn lines_of(&self, page: u64) -> u64 {
         (0..PAGE_LINES / 8).fold(0, |mask, i| {
             // Each byte is 0 or 1: the product brings them side by side into the highest byte.
-            let cards = word(&self.cards, page * PAGE_LINES + i * 8).load(Ordering::Relaxed);
+            let cards = self
+                .cards
+                .eight(page * PAGE_LINES + i * 8)
+                .load(Ordering::Relaxed);
             mask | (cards.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (i * 8)
         })
     }
@@ -179,10 +179,12 @@ impl Marks {
     pub(crate) fn clear(&self) {
         self.for_each_marked(self.len(), &mut |page| {
             for at in (page * PAGE_LINES..(page + 1) * PAGE_LINES).step_by(8) {
-                word(&self.cards, at).store(0, Ordering::Relaxed);
+                self.cards.eight(at).store(0, Ordering::Relaxed);
             }
-            byte(&self.pages, page).store(0, Ordering::Relaxed);
-            byte(&self.blocks, page / BLOCK_PAGES).store(0, Ordering::Relaxed);
+            self.pages.byte(page).store(0, Ordering::Relaxed);
+            self.blocks
+                .byte(page / BLOCK_PAGES)
+                .store(0, Ordering::Relaxed);
         });
         self.blocks_end.store(0, Ordering::Relaxed);
     }
@@ -190,13 +192,8 @@ impl Marks {
 
 /// Whether 64 bytes at a multiple of that are all 0.
 fn is_blank(map: &Map, index: u64) -> bool {
-    assert!(index.is_multiple_of(64) && index + 64 <= map.len());
-    // SAFETY: as in `word`, for eight of them.
-    let words = unsafe { &*map.base().add(index as usize).cast::<[AtomicU64; 8]>() };
-    words
-        .iter()
-        .fold(0, |all, word| all | word.load(Ordering::Relaxed))
-        == 0
+    let word = |i: u64| map.eight(index + i * 8).load(Ordering::Relaxed);
+    (0..8).fold(0, |all, i| all | word(i)) == 0
 }
 
 /// The bytes from `start` to `end` that are not 0; many at a time where there is nothing.
@@ -208,167 +205,16 @@ fn marked_bytes(map: &Map, start: u64, end: u64) -> impl Iterator<Item = u64> {
                 at += 64;
                 continue;
             }
-            if at.is_multiple_of(8) && word(map, at).load(Ordering::Relaxed) == 0 {
+            if at.is_multiple_of(8) && map.eight(at).load(Ordering::Relaxed) == 0 {
                 at += 8;
                 continue;
             }
             let here = at;
             at += 1;
-            if byte(map, here).load(Ordering::Relaxed) != 0 {
+            if map.byte(here).load(Ordering::Relaxed) != 0 {
                 return Some(here);
             }
         }
         None
     })
-}
-
-// ---------------------------------------------------------------------------------------------------- by address
-
-/// How many regions of a process can be stored to by address at a time.
-const REGIONS_MAX: usize = 64;
-
-/// A region in memory. Read by any thread and by signal handlers at any time: so no lock, and nothing that moves.
-struct Place {
-    start: AtomicUsize,
-    end: AtomicUsize,
-    marks: AtomicPtr<Marks>,
-}
-
-static PLACES: [Place; REGIONS_MAX] = [const {
-    Place {
-        start: AtomicUsize::new(0),
-        end: AtomicUsize::new(0),
-        marks: AtomicPtr::new(std::ptr::null_mut()),
-    }
-}; REGIONS_MAX];
-/// Held while a place is taken or left.
-static CHANGING: Mutex<()> = Mutex::new(());
-/// Places beyond this number were never taken.
-static PLACES_USED: AtomicUsize = AtomicUsize::new(0);
-
-/// Marks that are found by address, as long as this lives.
-pub(crate) struct Listed {
-    marks: Box<Marks>,
-    place: &'static Place,
-}
-
-impl Listed {
-    /// None if there are too many already.
-    pub(crate) fn new(marks: Marks) -> Option<Listed> {
-        let _changing = CHANGING.lock().unwrap_or_else(|e| e.into_inner());
-        let mut marks = Box::new(marks);
-        let index = PLACES
-            .iter()
-            .position(|place| place.end.load(Ordering::Relaxed) == 0)?;
-        let place = &PLACES[index];
-        place.marks.store(&raw mut *marks, Ordering::Release);
-        place.start.store(marks.start, Ordering::Release);
-        let end = marks.start + marks.len() as usize;
-        place.end.store(end, Ordering::Release);
-        PLACES_USED.fetch_max(index + 1, Ordering::Release);
-        Some(Listed { marks, place })
-    }
-
-    /// The region is `len` bytes long from now on; false if there is no room for cards.
-    pub(crate) fn grow(&mut self, len: u64) -> bool {
-        if len / PAGE_BYTES > self.marks.pages.len() || !self.marks.grow_cards(len) {
-            return false;
-        }
-        self.marks.len.store(len, Ordering::Release);
-        let end = self.marks.start + len as usize;
-        self.place.end.store(end, Ordering::Release);
-        true
-    }
-
-    #[inline]
-    pub(crate) fn marks(&self) -> &Marks {
-        &self.marks
-    }
-}
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        let _changing = CHANGING.lock().unwrap_or_else(|e| e.into_inner());
-        self.place.end.store(0, Ordering::Release);
-    }
-}
-
-/// Notes that a program stores to `len` bytes at `address`; nothing where no region lies. Takes no lock and no memory, so signal handlers may call
-/// it. The region must not be closed meanwhile.
-pub fn mark_address(address: usize, len: usize) {
-    card_space::settle(address as u64);
-    card_space::settle((address as u64).saturating_add((len as u64).saturating_sub(1)));
-    let used = PLACES_USED.load(Ordering::Acquire);
-    for place in PLACES.iter().take(used) {
-        let end = place.end.load(Ordering::Acquire);
-        let start = place.start.load(Ordering::Acquire);
-        if address >= end || address.saturating_add(len) <= start {
-            continue;
-        }
-        // SAFETY: a place that is taken has marks, which live until it is left, and who stores to a region does not close it.
-        if let Some(marks) = unsafe { place.marks.load(Ordering::Acquire).as_ref() } {
-            let from = address.max(start);
-            let to = address.saturating_add(len);
-            marks.mark((from - start) as u64, (to - from) as u64);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marks_are_found_from_the_top_and_forgotten() {
-        let len = 1 << 32;
-        let memory = Map::reserve_exact(len).unwrap();
-        let start = memory.base() as usize;
-        let listed = Listed::new(Marks::new(start, len).unwrap()).unwrap();
-        let marks = listed.marks();
-        assert!(marks.marked_pages(len).is_empty());
-        mark_address(start + 4096 * 3 + 63, 2);
-        mark_address(start + 4096 * 700, 4096 * 2 + 1);
-        mark_address(start + len as usize - 1, 1 << 20); // as far as it is the region's
-        mark_address(start - 100, 101);
-        mark_address(start + len as usize, 8);
-        let found = marks.marked_pages(len);
-        assert_eq!(found, [0, 3, 700, 701, 702, len / PAGE_BYTES - 1]);
-        assert_eq!(marks.marked_pages(702 * PAGE_BYTES), [0, 3, 700, 701]);
-        assert_eq!(marks.lines_of(0), 1);
-        assert_eq!(marks.lines_of(3), 0b11);
-        assert_eq!(marks.lines_of(701), u64::MAX);
-        assert_eq!(marks.lines_of(702), 1);
-        assert_eq!(marks.lines_of(len / PAGE_BYTES - 1), 1 << 63);
-        for line in 0..64 {
-            mark_address(start + 9 * 4096 + line * 64, 1);
-            assert_eq!(marks.lines_of(9), u64::MAX >> (63 - line));
-        }
-        marks.clear();
-        assert!(marks.marked_pages(len).is_empty());
-        assert_eq!(marks.lines_of(701), 0);
-    }
-
-    #[test]
-    fn threads_mark_side_by_side() {
-        let len = 1 << 30;
-        let memory = Map::reserve_exact(len).unwrap();
-        let start = memory.base() as usize;
-        let listed = Listed::new(Marks::new(start, len).unwrap()).unwrap();
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                scope.spawn(move || {
-                    for i in 0..10_000 {
-                        mark_address(start + (i * 4 + thread) * 64, 8);
-                    }
-                });
-            }
-        });
-        let found = listed.marks().marked_pages(len);
-        assert_eq!(found.len(), 40_000 / 64);
-        assert!(
-            found
-                .iter()
-                .all(|&page| listed.marks().lines_of(page) == u64::MAX)
-        );
-    }
 }

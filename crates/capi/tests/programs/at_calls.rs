@@ -69,6 +69,10 @@ fn is_at_change(pid: i32, calls: &mut Vec<(i32, c_long)>) -> bool {
 
 /// Runs a program, and kills it when it stands for the `n`-th time before or behind such a call; how often it stood there. It has ended by
 /// itself if that is less than `n`.
+#[expect(
+    clippy::zombie_processes,
+    reason = "the loop waits for all that is traced"
+)]
 fn run_until(command: &mut Command, n: u64) -> (u64, String) {
     // SAFETY: one system call, of those that may be made between fork and exec.
     unsafe {
