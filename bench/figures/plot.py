@@ -102,19 +102,19 @@ def rates(title, below, rows):
     names = sorted({name for _, of in rows for name in of}, key=list(MARKS).index)
     values = [value for _, of in rows for value in of.values()]
     low, high = 10.0 ** math.floor(math.log10(min(values))), 1.3 * max(values)
-    top, height = TOP + 24, TOP + 24 + STEP * len(rows) + BOTTOM
+    left, top, height = 70, TOP + 24, TOP + 24 + STEP * len(rows) + BOTTOM
 
     def across(value):
-        return LEFT + math.log(value / low) / math.log(high / low) * (WIDTH - LEFT - RIGHT)
+        return left + math.log(value / low) / math.log(high / low) * (WIDTH - left - 30)
 
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="13" fill="{INK}">',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{LEFT}" y="26" font-size="17" font-weight="bold">{escape(title)}</text>',
-        f'<text x="{LEFT}" y="46" fill="#555555">{escape(below)}</text>',
+        f'<text x="{left}" y="26" font-size="17" font-weight="bold">{escape(title)}</text>',
+        f'<text x="{left}" y="46" fill="#555555">{escape(below)}</text>',
     ]
     for index, name in enumerate(names):
-        x, y = LEFT + 8 + 160 * (index % 5), 68 + 22 * (index // 5)
+        x, y = left + 8 + 160 * (index % 5), 68 + 22 * (index // 5)
         out.append(mark(name, x, y))
         out.append(f'<text x="{x + 11}" y="{y + 4.5}">{escape(name)}</text>')
     foot, tick = height - BOTTOM, low
@@ -127,8 +127,8 @@ def rates(title, below, rows):
         y = top + STEP * (index + 0.5)
         if index and label.split(",")[0] != rows[index - 1][0].split(",")[0]:
             line = y - STEP / 2
-            out.append(f'<line x1="{LEFT - 70}" x2="{WIDTH - RIGHT}" y1="{line:.1f}" y2="{line:.1f}" stroke="{FAINT}"/>')
-        out.append(f'<text x="{LEFT - 10}" y="{y + 4.5:.1f}" text-anchor="end">{escape(label)}</text>')
+            out.append(f'<line x1="{left - 60}" x2="{WIDTH - 30}" y1="{line:.1f}" y2="{line:.1f}" stroke="{FAINT}"/>')
+        out.append(f'<text x="{left - 10}" y="{y + 4.5:.1f}" text-anchor="end">{escape(label)}</text>')
         # Ours last: where marks meet, they are on top.
         for name in sorted(of, key=lambda name: (name.startswith("perdure"), name)):
             out.append(mark(name, across(of[name]), y))

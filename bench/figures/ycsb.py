@@ -58,6 +58,8 @@ ENGINES = [
     Engine("SQLite", "sqlite", "disk", stores=("kv",)),
 ]
 OURS, PEER = "perdure memory", "PMDK memory"
+# glibc's malloc asks for huge pages: reads at random are faster by what the page tables cost.
+HUGE = Engine("volatile, huge pages", "volatile", "memory", extra={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"})
 ABOUT = """`volatile` is malloc and keeps nothing. `perdure memory` is libperdure in a program compiled by perdure-cc, on byte-addressable media,
 and `PMDK memory` libpmemobj with PMEM_IS_PMEM_FORCE=1. **Such media are emulated**: both files lie on /dev/shm, and both libraries use the
 instructions that they would use there; what is durable lasts until the machine is switched off. `perdure lines`: the same program, heap on the
@@ -208,7 +210,7 @@ def matrix(report, runner, structure):
         (f"{workload}, {'each' if batch == 1 else batch}", {name: rates[batch, name][workload] for name in names}) for workload in WORKLOADS for batch in (1, 100)
     ]
     title = f"YCSB on a {TITLES[structure]}, {records:,} records"
-    below = "operations a second (right is faster; logarithmic); a commit after each operation, or every 100; memory: emulated on /dev/shm"
+    below = "operations a second (right is faster; logarithmic), with a commit after each or every 100; memory: emulated on /dev/shm"
     report.picture(f"ycsb-{structure}", plot.rates(title, below, rows), title)
 
 
@@ -256,7 +258,7 @@ def instructions(engine, runner, operations):
 def reads(report, runner):
     """The target of B-tree reads: workload C on engines in turn."""
     names = ("volatile", OURS, "perdure lines", "perdure pages", PEER)
-    engines = [engine for engine in ENGINES if engine.name in names and runner.has(engine)]
+    engines = [engine for engine in (HUGE, *ENGINES) if engine.name in (HUGE.name, *names) and runner.has(engine)]
     rounds = 3 * runner.size.rounds
     times = {engine.name: [] for engine in engines}
     for number in range(rounds):
@@ -268,7 +270,8 @@ def reads(report, runner):
     for engine in engines:
         if engine.program not in counted:
             counted[engine.program] = instructions(engine, runner, 20_000)
-    base, counted_base = statistics.median(times["volatile"]), counted["volatile"]
+    # The better of the two.
+    base, counted_base = min(statistics.median(times[name]) for name in ("volatile", HUGE.name)), counted["volatile"]
     report.say(f"\n### B-tree reads (workload C): {rounds} alternating rounds of three runs, medians\n")
     rows, targets = [], []
     for engine in engines:
@@ -277,8 +280,8 @@ def reads(report, runner):
         more = f"{count / counted_base:.3f}" if count and counted_base else "-"
         rows.append([engine.name, f"{time:.1f}", f"{time / base:.3f}", f"{count:.0f}" if count else "-", more])
         if engine.name.startswith("perdure"):
-            targets.append([f"B-tree reads, {engine.name}, time to volatile", "<= 1.05", f"{time / base:.3f}", time / base <= 1.05])
-    report.table(["", "ns / operation", "to volatile", "instructions / read", "to volatile"], rows)
+            targets.append([f"B-tree reads, {engine.name}, time to the faster volatile", "<= 1.05", f"{time / base:.3f}", time / base <= 1.05])
+    report.table(["", "ns / operation", "to the faster volatile", "instructions / read", "to volatile"], rows)
     report.say("(Instructions: of the function that reads, by callgrind, on 5000 records.)")
     return targets
 

@@ -41,7 +41,7 @@ const JOURNAL_KEPT_BYTES: u64 = 64 << 20;
 /// While a writer runs, its note is behind by up to this much of the journal, which is what others read when they open.
 const NOTE_EVERY_BYTES: u64 = 64 << 10;
 /// The journal file grows in steps from this, written with zeros ahead, so that an append changes no metadata of the
-/// file system and its flush is one write.
+/// file system and its flush is one write. (Where bytes are addressed, to have the space is enough.)
 const JOURNAL_STEP_BYTES: Range<u64> = 32 << 10..8 << 20;
 /// Space of the heap file is reserved ahead by an eighth of its size, within these bounds.
 const HEAP_STEP_BYTES: Range<u64> = 64 << 10..256 << 20;
@@ -263,8 +263,12 @@ impl Backing {
         } else {
             self.journal_len
         };
-        let zeros = vec![0; (target - from) as usize];
-        self.journal.write_at(&zeros, from)?;
+        if self.journal.is_by_bytes() {
+            self.journal.allocate(from, target - from)?;
+        } else {
+            let zeros = vec![0; (target - from) as usize];
+            self.journal.write_at(&zeros, from)?;
+        }
         self.journal_len = target;
         Ok(())
     }
