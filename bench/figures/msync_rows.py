@@ -123,18 +123,20 @@ def random_pages(report, small):
         with mounted(report, kind, FOLDER, 512 if small else 2048) as place:
             if not place:
                 continue
-            rows, worst = [], float("inf")
+            rows, times = [], []
             for pages, size in [(1, 64), (16, 64)] if small else [(1, 64), (4, 64), (16, 64), (64, 64), (16, 4096)]:
                 for tracking in KINDS:
                     with fresh(place) as folder:
                         path = program(tracking, "file_commit.c", "ficlone.c")
                         clones, plain, ours, rounds = numbers([path, folder, 0.3 if small else 4, pages, size])
-                    worst = min(worst, clones / ours)
+                    times.append(clones / ours)
                     what = f"{pages}, {'a line' if size == 64 else 'all'} of each"
                     rows.append([what, tracking, f"{clones:.0f}", f"{plain:.0f}", f"{ours:.0f}", f"{clones / ours:.1f}", f"{rounds:.0f}"])
             report.say(f"\n{kind}:")
             report.table(["pages", "tracking", "FICLONE (us)", "msync (us)", "libperdure (us)", "times faster", "rounds"], rows)
-            targets.append([f"random pages against FICLONE on {kind}, worst", f">= {factor}", f"{worst:.1f}", worst >= factor])
+            mean = statistics.geometric_mean(times)
+            targets.append([f"random pages against FICLONE on {kind}, geometric mean of its rows", f">= {factor}", f"{mean:.1f}", mean >= factor])
+            targets.append(["the same, the worst of them", f">= {factor}", f"{min(times):.1f}", min(times) >= factor])
     return targets
 
 
