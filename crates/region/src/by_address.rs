@@ -378,3 +378,55 @@ impl Region {
 }
 
 const _: () = assert!(PAGE_LINES == 64, "a page's lines are one mask");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Durability, Options};
+
+    /// Where only marks are looked at and a program does something unseen at each commit, what the kernel names must stay small: each of its pages is
+    /// compared with the file.
+    #[test]
+    fn unseen_stores_again_and_again_are_committed_and_few_pages_stay_private() {
+        const PAGES: u64 = 1000;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.heap");
+        let options = || Options {
+            by_address: Some(ByAddress {
+                tracking: Tracking::Lines,
+                place: Place::Anywhere,
+                ..ByAddress::default()
+            }),
+            create: true,
+            ..Options::writer()
+        };
+        let mut region = Region::open(&path, options()).unwrap();
+        let start = region.extend(PAGES * PAGE_BYTES).unwrap();
+        let store = |region: &Region, page: u64, value: u8, is_marked: bool| {
+            let address = region.address() + (start + page * PAGE_BYTES) as usize;
+            if is_marked {
+                crate::mark_address(address, 1);
+            }
+            // SAFETY: in bounds of the region, which nothing borrows.
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address).write(value) };
+        };
+        region.commit(Durability::Durable).unwrap();
+        for page in 0..PAGES {
+            store(&region, page, 1, true);
+        }
+        region.commit(Durability::Durable).unwrap();
+        for round in 2..6 {
+            region.note_unseen_stores();
+            store(&region, u64::from(round), round, false);
+            region.commit(Durability::Durable).unwrap();
+        }
+        let private = region.backing.as_ref().unwrap().private_pages;
+        assert!(private <= PRIVATE_PAGES_COMPARED + 8, "{private}");
+        drop(region);
+        let region = Region::open(&path, Options::snapshot()).unwrap();
+        for round in 2..6 {
+            let found = region.bytes(start + u64::from(round) * PAGE_BYTES, 1);
+            assert_eq!(found.unwrap()[0], round);
+        }
+    }
+}
