@@ -44,7 +44,7 @@ impl PerdureFile {
         Ok(())
     }
 
-    fn totals(&self) -> MutexGuard<'_, CommitStats> {
+    pub(crate) fn totals(&self) -> MutexGuard<'_, CommitStats> {
         self.totals.lock().unwrap_or_else(|e| e.into_inner())
     }
 
