@@ -32,7 +32,7 @@ def mistakes():
 
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    failures = 0
+    caught = failures = 0
     with tempfile.TemporaryDirectory() as scratch:
         tree = pathlib.Path(scratch)
         shutil.copytree(ROOT / "crates", tree / "crates", ignore=shutil.ignore_patterns("target"))
@@ -65,6 +65,8 @@ def main():
                 failures += 1
             else:
                 print(f"caught    {name}", flush=True)
+                caught += 1
+    print(f"mutations: {caught} passed, {failures} failed")
     sys.exit(1 if failures else 0)
 
 

@@ -103,6 +103,8 @@ pub(crate) struct Outside {
     unseen: bool,
     /// It was so at the last commit, and will be again: what the kernel names is kept small.
     was_unseen: bool,
+    /// In the private way: pages that the kernel named when it was asked last.
+    private_seen: usize,
     /// The pages that the heap file does not hold yet as they were committed, as they were committed.
     committed: BTreeMap<u64, Page>,
     buffers: Vec<Page>,
@@ -121,6 +123,7 @@ impl Outside {
             written: Written::new(way).map_err(|source| ErrorKind::NoPageTracking { source })?,
             unseen: false,
             was_unseen: false,
+            private_seen: 0,
             committed: BTreeMap::new(),
             buffers: Vec::new(),
             missed: Missed::default(),
@@ -184,13 +187,9 @@ impl Outside {
         !self.keeps_copies() && !self.was_unseen
     }
 
-    /// How many private pages are worth keeping after a commit.
-    pub(crate) fn private_pages_kept(&self) -> usize {
-        if (self.was_unseen || self.asks()) && self.written.way() == Way::Private {
-            PRIVATE_PAGES_COMPARED
-        } else {
-            usize::MAX
-        }
+    /// Whether the kernel named more private pages than are worth comparing at the next commit again.
+    pub(crate) fn sees_many(&self) -> bool {
+        self.private_seen > PRIVATE_PAGES_COMPARED
     }
 
     /// Marks the lines below `end` that the kernel knows of and nobody marked.
@@ -205,6 +204,10 @@ impl Outside {
         self.written.for_each(map, DATA_START..end, note)?;
         // Where it is known that something could not be marked, marks alone would have asked the kernel, too: nothing was missed.
         let counts = self.tracking == Tracking::Both && !self.unseen;
+        if self.written.way() == Way::Private {
+            let named: u64 = runs.iter().map(|run| run.end - run.start).sum();
+            self.private_seen = (named / PAGE_BYTES) as usize;
+        }
         let mut buffer = Vec::new();
         for run in runs {
             for start in run.clone().step_by(COMPARED_BYTES as usize) {
@@ -271,6 +274,9 @@ impl Outside {
 
     /// The commit that these pages were copied for has happened.
     pub(crate) fn is_committed(&mut self, dirty: &[DirtyPage], copies: Vec<Page>) {
+        if !self.asks() {
+            self.private_seen = 0;
+        }
         self.was_unseen = self.unseen;
         self.unseen = false;
         for (dirty, copy) in dirty.iter().zip(copies) {
@@ -415,13 +421,16 @@ mod tests {
             store(&region, page, 1, true);
         }
         region.commit(Durability::Durable).unwrap();
+        let waits = |region: &Region| !region.backing.as_ref().unwrap().pending.is_empty();
+        assert!(waits(&region));
         for round in 2..6 {
             region.note_unseen_stores();
             store(&region, u64::from(round), round, false);
             region.commit(Durability::Durable).unwrap();
+            assert!(!waits(&region));
         }
-        let private = region.backing.as_ref().unwrap().private_pages;
-        assert!(private <= PRIVATE_PAGES_COMPARED + 8, "{private}");
+        let named = region.outside.as_ref().unwrap().private_seen;
+        assert!(named <= PRIVATE_PAGES_COMPARED, "{named}");
         drop(region);
         let region = Region::open(&path, Options::snapshot()).unwrap();
         for round in 2..6 {

@@ -883,7 +883,7 @@ impl Region {
         if let Some(outside) = outside {
             outside.is_committed(&dirty, copies);
             // Nobody stores now: but for the pages of this commit, the heap file holds what private ones do.
-            let many = backing.private_pages > kept_max.min(outside.private_pages_kept());
+            let many = backing.private_pages > kept_max || outside.sees_many();
             if many && backing.pending.is_empty() {
                 drop_private_pages(backing, &mut self.map, &dirty, old_end)?;
             }

@@ -575,12 +575,13 @@ pub(crate) fn open_on(files: Files, how: How) -> Result<Region> {
         tail: found.tail,
         journal_len,
         // Testimony is knowledge; and frames to come must repeat it, because they may overwrite who gave it.
-        flushed_seq: found.testified_seq,
+        // Of no more commits than there are, whatever a forged frame says.
+        flushed_seq: found.testified_seq.min(found.tail.seq),
         applied_seq: found.applied.seq,
         applied_tail: found.applied,
         unapplied: (found.applied == found.tail).then(Vec::new),
         named_sums: (found.tail.offset == layout::FRAMES_START).then(HashMap::new),
-        testified_seq: found.testified_seq,
+        testified_seq: found.testified_seq.min(found.tail.seq),
         suspects: found.frames,
         pending,
         private_pages: replayed.private_pages(),
