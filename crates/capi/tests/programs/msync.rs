@@ -201,7 +201,7 @@ fn a_program_may_end_while_its_threads_store() {
         let bytes = std::fs::read(&file).unwrap();
         let numbers: Vec<u64> = bytes
             .chunks(4096)
-            .map(|page| u64::from(u32::from_ne_bytes(page[..4].try_into().unwrap())))
+            .map(|page| u64::from(u32::from_le_bytes(page[..4].try_into().unwrap())))
             .collect();
         assert!(numbers[0] >= told, "{numbers:?} after {told}");
         assert!(!folder.path().join(format!("{run}.mapped.perdure")).exists());
