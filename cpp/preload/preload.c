@@ -1,6 +1,6 @@
 /* libperdure-preload.so: failure-atomic msync for programs that know nothing of it.
  *
- *     PERDURE_FILES='*.db:/var/lib/thing/...' LD_PRELOAD=libperdure-preload.so program
+ *     PERDURE_FILES='*.db:/var/lib/thing/...' LD_PRELOAD=/usr/local/lib/libperdure-preload.so program
  *
  * A file that matches a pattern, when it is mapped MAP_SHARED and writable, is mapped by libperdure instead: msync(MS_SYNC), and
  * fsync of its descriptor, make what was stored since the last one permanent at once; munmap of its last mapping and the ordinary
@@ -482,4 +482,9 @@ extern int __cxa_atexit(void (*function)(void *), void *argument, void *library)
 
 /* Not a destructor: of all libraries' destructors ours would run first, and others may still store and call msync. What is noted before main, and for no
  * library, comes last. */
-__attribute__((constructor)) static void begin(void) { __cxa_atexit(end, NULL, NULL); }
+__attribute__((constructor)) static void begin(void) {
+    __cxa_atexit(end, NULL, NULL);
+    const char *patterns = getenv("PERDURE_FILES");
+    if (!patterns || !*patterns)
+        say("PERDURE_FILES names no files: every msync is an ordinary one");
+}
