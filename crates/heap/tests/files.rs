@@ -56,6 +56,74 @@ impl Drop for Tmpfs {
     }
 }
 
+/// A file system of ext4 in a file.
+struct Ext4 {
+    folder: tempfile::TempDir,
+}
+
+impl Ext4 {
+    fn new(bytes: u64) -> Option<Ext4> {
+        let folder = tempfile::tempdir().ok()?;
+        let image = folder.path().join("image");
+        fs::File::create(&image).ok()?.set_len(bytes).ok()?;
+        let at = folder.path().join("mounted");
+        fs::create_dir(&at).ok()?;
+        let done = |command: &mut Command| command.output().is_ok_and(|ran| ran.status.success());
+        (done(Command::new("mkfs.ext4").arg("-q").arg(&image))
+            && done(
+                Command::new("mount")
+                    .args(["-o", "loop"])
+                    .args([&image, &at]),
+            ))
+        .then_some(Ext4 { folder })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("mounted").join(name)
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path("")).status();
+    }
+}
+
+/// Not even for a moment longer than the call: else the next commit finds a disk that is full of nothing.
+#[test]
+fn what_could_not_be_reserved_takes_no_room() {
+    let Some(disk) = Ext4::new(64 << 20) else {
+        println!("skipped: mounting a file as a file system takes root");
+        return;
+    };
+    let path = disk.path("a.heap");
+    make(&path, 300);
+    let mut heap = writer(&path);
+    let t = heap.root("more").expect("a root");
+    for round in 0..3 {
+        let before = fs::metadata(&path).expect("there").len();
+        let error = heap.block_new(1 << 30, 1).expect_err("there is no room");
+        let ErrorKind::Io { source, .. } = error.kind() else {
+            panic!("{error}")
+        };
+        assert_eq!(source.kind(), std::io::ErrorKind::StorageFull, "{error}");
+        let after = fs::metadata(&path).expect("there").len();
+        assert!(after <= before + (1 << 20), "{after} after {before}");
+        // More than what the journal has in reserve.
+        for i in 0..2000 {
+            set(
+                &mut heap,
+                t,
+                format!("{round} {i}").as_bytes(),
+                text(&[3; 500]),
+            )
+            .expect("room");
+        }
+        heap.commit(Durability::Durable).expect("room for a frame");
+    }
+    heap.close(Durability::Durable).expect("closes");
+}
+
 #[test]
 fn a_full_file_system_loses_nothing_and_the_heap_goes_on_when_there_is_room() {
     let Some(disk) = Tmpfs::new("2m") else {

@@ -154,16 +154,20 @@ impl Storage for FileStorage {
     }
 
     fn allocate(&mut self, offset: u64, len: u64) -> io::Result<()> {
+        let before = self.len()?;
         // posix_fallocate and not fallocate: glibc falls back to writing where the file system has no preallocation.
         // SAFETY: plain call on a descriptor that we own; no memory is involved.
         let code = unsafe {
             libc::posix_fallocate(self.0.as_raw_fd(), offset.cast_signed(), len.cast_signed())
         };
         if code == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::from_raw_os_error(code))
+            return Ok(());
         }
+        // ext4 and others keep what they had reserved until there was no more: all the space that there was.
+        if self.len()? > before {
+            self.0.set_len(before)?;
+        }
+        Err(io::Error::from_raw_os_error(code))
     }
 
     fn discard(&mut self, offset: u64, len: u64) -> io::Result<()> {
