@@ -30,6 +30,7 @@
  * the program's affair; or threads that change the heap do so between perdure_begin and perdure_end: then a commit waits until no
  * thread is between them, but for those that are waiting for a commit themselves. That cut is what is committed: each such section
  * as a whole, or not at all. In verify mode a store during a commit is found: it returns PERDURE_ERACE and has committed nothing.
+ * A thread that calls these functions has at least 32 KiB of stack. A thread that ends in a section keeps commits waiting for ever.
  */
 #ifndef PERDURE_H
 #define PERDURE_H

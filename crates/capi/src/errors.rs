@@ -94,9 +94,26 @@ impl From<Error> for Failure {
         };
         Failure {
             code,
-            message: error.to_string(),
+            message: in_c(&error.to_string()),
         }
     }
+}
+
+/// What is called otherwise by programs that are used on a command line; and who stores by address still has what it stored.
+const IN_C: [(&str, &str); 5] = [
+    ("--lock-timeout=SECONDS", "lock_wait_ms"),
+    ("with --snapshot", "with PERDURE_SNAPSHOT"),
+    ("(--snapshot)", "(PERDURE_SNAPSHOT)"),
+    ("(--trust)", "(PERDURE_TRUST)"),
+    (
+        "; the heap is as of its last commit: make room and run again",
+        "; the heap's file is as of its last commit: make room and try again",
+    ),
+];
+
+fn in_c(message: &str) -> String {
+    let replaced = |text: String, &(there, here): &(&str, &str)| text.replace(there, here);
+    IN_C.iter().fold(message.to_string(), replaced)
 }
 
 thread_local! {
@@ -188,6 +205,19 @@ mod tests {
         ];
         assert_eq!(found, codes.map(|(name, code)| (name, Some(code as i32))));
         assert_eq!(TEXTS.len(), codes.len());
+    }
+
+    /// Each is said by the heap's errors as it is replaced here, and no option of a program is left.
+    #[test]
+    fn messages_name_what_c_programs_have() {
+        let source = include_str!("../../region/src/error.rs");
+        for (there, here) in IN_C {
+            assert!(source.contains(there), "{there:?} is said no more");
+            assert_eq!(in_c(there), here);
+        }
+        for line in in_c(source).lines().filter(|line| line.contains(" --")) {
+            assert!(line.contains("perdure check --"), "{line}");
+        }
     }
 
     #[test]
