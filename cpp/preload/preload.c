@@ -1,6 +1,6 @@
 /* libperdure-preload.so: failure-atomic msync for programs that know nothing of it.
  *
- *     PERDURE_FILES='*.db:/var/lib/thing/...' LD_PRELOAD=libperdure-preload.so program
+ *     PERDURE_FILES='*.db:/var/lib/thing/...' LD_PRELOAD=/usr/local/lib/libperdure-preload.so program
  *
  * A file that matches a pattern, when it is mapped MAP_SHARED and writable, is mapped by libperdure instead: msync(MS_SYNC), and
  * fsync of its descriptor, make what was stored since the last one permanent at once; munmap of its last mapping and the ordinary
@@ -50,34 +50,51 @@ struct window {
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct mapped *files;
+/* Some may have the same addresses: two mappings of one place. */
 static struct window *windows;
 static size_t window_count, window_room;
 /* How many files are mapped: looked at without the lock, so that other programs' calls cost next to nothing. */
 static size_t file_count;
+static bool watches_forks;
 /* libperdure itself maps files under our hands. */
 static __thread int inside;
 
-static int (*real_munmap)(void *, size_t);
-static int (*real_msync)(void *, size_t, int);
-static int (*real_fsync)(int);
-static int (*real_fdatasync)(int);
-
-static void *next_function(const char *name) {
-    void *found = dlsym(RTLD_NEXT, name);
-    if (!found)
-        abort();
+/* The next library's function of this name: those of the C library are points of cancellation, system calls are not. Looked up at the first call,
+ * because constructors of other libraries run before any of ours. */
+static void *next_function(void **known, const char *name) {
+    void *found = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (!found) {
+        found = dlsym(RTLD_NEXT, name);
+        if (!found)
+            abort();
+        __atomic_store_n(known, found, __ATOMIC_RELAXED);
+    }
     return found;
 }
 
-__attribute__((constructor)) static void begin(void) {
-    real_munmap = (int (*)(void *, size_t))next_function("munmap");
-    real_msync = (int (*)(void *, size_t, int))next_function("msync");
-    real_fsync = (int (*)(int))next_function("fsync");
-    real_fdatasync = (int (*)(int))next_function("fdatasync");
+static int real_msync(void *address, size_t length, int flags) {
+    static void *known;
+    return ((int (*)(void *, size_t, int))next_function(&known, "msync"))(address, length, flags);
+}
+
+static int real_fsync(int fd) {
+    static void *known;
+    return ((int (*)(int))next_function(&known, "fsync"))(fd);
+}
+
+static int real_fdatasync(int fd) {
+    static void *known;
+    return ((int (*)(int))next_function(&known, "fdatasync"))(fd);
 }
 
 static void *real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
     return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
+}
+
+static int real_munmap(void *address, size_t length) { return syscall(SYS_munmap, address, length); }
+
+static int real_madvise(void *address, size_t length, int advice) {
+    return syscall(SYS_madvise, address, length, advice);
 }
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
@@ -103,6 +120,12 @@ static void leave(void) {
     inside--;
     pthread_mutex_unlock(&lock);
     errno = kept;
+}
+
+/* A recursive lock knows its owner by a number that the child's thread does not have. */
+static void leave_in_child(void) {
+    inside--;
+    lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
 /* The errno of a code of libperdure's. */
@@ -200,6 +223,11 @@ static struct mapped *file_for(int fd, bool writable, int *error) {
     }
     m->device = status.st_dev;
     m->inode = status.st_ino;
+    if (!watches_forks) {
+        /* Later than libperdure's own, and so called before: whoever has this lock may wait for libperdure's, never the other way round. */
+        pthread_atfork(enter, leave, leave_in_child);
+        watches_forks = true;
+    }
     m->memory = perdure_file_memory(m->file);
     m->reach = perdure_file_reach(m->file);
     m->next = files;
@@ -212,8 +240,8 @@ static struct mapped *file_for(int fd, bool writable, int *error) {
     return m;
 }
 
-/* Its last mapping is gone. What was stored is the file's, as it would be without us. */
-static int forget_file(struct mapped *m) {
+/* Its last mapping is gone, or the process ends: close is how. What was stored is the file's, as it would be without us. */
+static int forget_file(struct mapped *m, int (*close)(perdure_file *)) {
     struct mapped **link = &files;
     while (*link != m)
         link = &(*link)->next;
@@ -221,7 +249,7 @@ static int forget_file(struct mapped *m) {
     __atomic_sub_fetch(&file_count, 1, __ATOMIC_RELAXED);
     int synced = perdure_file_sync(m->file);
     int result = synced == PERDURE_EREADONLY ? 0 : failed(synced, "the last sync");
-    int closed = perdure_file_close(m->file);
+    int closed = close(m->file);
     if (!result && closed != PERDURE_EREADONLY)
         result = failed(closed, "closing");
     free(m);
@@ -275,7 +303,7 @@ void *mmap(void *address, size_t length, int protection, int flags, int fd, off_
     else if (m)
         result = m->memory + offset;
     if (m && error && m->windows == 0)
-        forget_file(m);
+        forget_file(m, perdure_file_close);
     if (error)
         errno = error;
     leave();
@@ -290,44 +318,75 @@ static size_t in_pages(size_t length) {
     return (length + page - 1) / page * page;
 }
 
-/* The first window that has any of [start, end), from index on. */
-static struct window *window_in(char *start, char *end, size_t index) {
-    for (size_t i = index; i < window_count; i++)
+/* A window that has some of [start, end). */
+static struct window *window_in(char *start, char *end) {
+    for (size_t i = 0; i < window_count; i++)
         if (windows[i].start < end && windows[i].start + in_pages(windows[i].length) > start)
             return &windows[i];
     return NULL;
 }
 
+/* Takes [start, end), which is one window's or a part of it, from that; false if there is no memory to note what is left. */
+static bool cut_window(struct window *w, char *start, char *end) {
+    struct mapped *m = w->of;
+    char *w_start = w->start, *w_end = w_start + in_pages(w->length);
+    *w = windows[--window_count];
+    m->windows--;
+    bool kept = true;
+    if (w_start < start)
+        kept &= add_window(m, w_start, start - w_start);
+    if (w_end > end)
+        kept &= add_window(m, end, w_end - end);
+    return kept;
+}
+
 int munmap(void *address, size_t length) {
-    if (inside || !__atomic_load_n(&file_count, __ATOMIC_RELAXED) || length == 0)
+    char *start = address, *end = start + in_pages(length);
+    if (inside || !__atomic_load_n(&file_count, __ATOMIC_RELAXED) || length == 0 || (uintptr_t)start % in_pages(1))
         return real_munmap(address, length);
     enter();
-    char *start = address, *end = start + in_pages(length);
-    struct window *w = window_in(start, end, 0);
     int result = 0;
-    if (!w)
+    if (!window_in(start, end))
         result = real_munmap(address, length);
-    while (w) {
-        struct mapped *m = w->of;
-        char *w_start = w->start, *w_end = w_start + in_pages(w->length);
-        size_t index = w - windows;
-        /* What is before and behind stays. */
-        *w = windows[--window_count];
-        m->windows--;
-        bool kept = true;
-        if (w_start < start)
-            kept &= add_window(m, w_start, start - w_start);
-        if (w_end > end)
-            kept &= add_window(m, end, w_end - end);
-        if (!kept) {
+    /* Several mappings of one place in a file have the same addresses here, so each page leaves one window: which of them is all the same. */
+    while (start < end) {
+        struct window *next = window_in(start, start + 1);
+        if (!next)
+            for (size_t i = 0; i < window_count; i++)
+                if (windows[i].start > start && windows[i].start < end && (!next || windows[i].start < next->start))
+                    next = &windows[i];
+        if (!next)
+            break;
+        if (next->start > start)
+            start = next->start;
+        char *next_end = next->start + in_pages(next->length);
+        struct mapped *m = next->of;
+        char *until = next_end < end ? next_end : end;
+        if (!cut_window(next, start, until)) {
             errno = ENOMEM;
             result = -1;
         }
-        if (m->windows == 0 && forget_file(m) != 0)
+        if (m->windows == 0 && forget_file(m, perdure_file_close) != 0)
             result = -1;
-        w = window_in(start, end, index < window_count ? index : 0);
-        if (w && w->start >= end)
-            break;
+        start = until;
+    }
+    leave();
+    return result;
+}
+
+/* Of a shared mapping MADV_DONTNEED takes pages from memory, and nothing from the file; of a private one, which ours are, it would take what was stored. */
+int madvise(void *address, size_t length, int advice) {
+    bool takes = advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE || advice == MADV_REMOVE;
+    if (!takes || inside || !__atomic_load_n(&file_count, __ATOMIC_RELAXED))
+        return real_madvise(address, length, advice);
+    enter();
+    int result = 0;
+    if (!window_in(address, (char *)address + in_pages(length)))
+        result = real_madvise(address, length, advice);
+    else if (advice == MADV_FREE || advice == MADV_REMOVE) {
+        say("madvise: a hole in a file whose msync is failure-atomic cannot be made through its mapping");
+        errno = EINVAL;
+        result = -1;
     }
     leave();
     return result;
@@ -338,7 +397,7 @@ int msync(void *address, size_t length, int flags) {
         return real_msync(address, length, flags);
     enter();
     int result;
-    struct window *w = window_in(address, (char *)address + in_pages(length ? length : 1), 0);
+    struct window *w = window_in(address, (char *)address + in_pages(length ? length : 1));
     if (!w)
         result = real_msync(address, length, flags);
     else if ((flags & MS_SYNC) && (flags & MS_ASYNC)) {
@@ -380,7 +439,10 @@ void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...
     if (!inside && __atomic_load_n(&file_count, __ATOMIC_RELAXED)) {
         enter();
         char *start = address;
-        struct window *w = window_in(start, start + 1, 0);
+        struct window *w = window_in(start, start + 1);
+        for (size_t i = 0; i < window_count; i++)
+            if (windows[i].start == start && in_pages(windows[i].length) == in_pages(old_length))
+                w = &windows[i];
         if (w) {
             void *result = MAP_FAILED;
             uint64_t offset = start - w->of->memory;
@@ -400,9 +462,29 @@ void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...
     return (void *)syscall(SYS_mremap, address, old_length, new_length, flags, new_address);
 }
 
-__attribute__((destructor)) static void end(void) {
+/* The ordinary end. The lock is kept: other threads may still run, and no msync of theirs may return from now on; and so is the memory, which
+ * they may still use. */
+static void end(void *nothing) {
+    (void)nothing;
+    if (inside) /* exit was called by a signal handler in the middle of a call of ours */
+        return;
     enter();
+    if (!files) {
+        leave();
+        return;
+    }
+    __atomic_add_fetch(&file_count, 1, __ATOMIC_RELAXED); /* so that they come to the lock */
     while (files)
-        forget_file(files);
-    leave();
+        forget_file(files, perdure_file_leave);
+}
+
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *library);
+
+/* Not a destructor: of all libraries' destructors ours would run first, and others may still store and call msync. What is noted before main, and for no
+ * library, comes last. */
+__attribute__((constructor)) static void begin(void) {
+    __cxa_atexit(end, NULL, NULL);
+    const char *patterns = getenv("PERDURE_FILES");
+    if (!patterns || !*patterns)
+        say("PERDURE_FILES names no files: every msync is an ordinary one");
 }

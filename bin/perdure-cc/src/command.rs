@@ -76,6 +76,10 @@ pub fn plan(
             environment.push(("PERDURE_PASS_STATS", file.into()));
         }
     }
+    if let Some(folder) = &tools.headers {
+        // Behind all others, so that no program's own header is hidden.
+        words.extend(["-idirafter".into(), folder.into()]);
+    }
     words.push("--end-no-unused-arguments".into());
     words.extend(arguments.words.iter().cloned());
     if let (true, false, Some(folder)) = (arguments.links(), arguments.is_bare, &tools.library) {

@@ -10,6 +10,8 @@ pub struct Tools {
     pub pass: PathBuf,
     /// The folder that libperdure lies in.
     pub library: Option<PathBuf>,
+    /// The folder that perdure.h lies in, if it is installed with this program.
+    pub headers: Option<PathBuf>,
 }
 
 /// # Errors
@@ -25,6 +27,9 @@ pub fn tools(arguments: &Arguments) -> Result<Tools> {
         } else {
             library(here)
         },
+        headers: Some(here.join("../include"))
+            .filter(|folder| folder.join("perdure.h").is_file())
+            .and_then(|folder| folder.canonicalize().ok()),
     })
 }
 

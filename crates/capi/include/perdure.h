@@ -182,6 +182,8 @@ int perdure_file_sync(perdure_file *file);
 int perdure_file_abort(perdure_file *file);
 /* Closes it; stores since the last sync are forgotten. The handle is gone, whatever is returned. */
 int perdure_file_close(perdure_file *file);
+/* The same for a process that ends while other threads may still run: the memory stays where it is, and what they store there is forgotten. */
+int perdure_file_leave(perdure_file *file);
 
 /* ---- what happened ---- */
 

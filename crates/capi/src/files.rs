@@ -44,7 +44,7 @@ impl PerdureFile {
         Ok(())
     }
 
-    fn totals(&self) -> MutexGuard<'_, CommitStats> {
+    pub(crate) fn totals(&self) -> MutexGuard<'_, CommitStats> {
         self.totals.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -140,18 +140,38 @@ pub unsafe extern "C" fn perdure_file_abort(file: *mut PerdureFile) -> c_int {
     })
 }
 
+/// Takes a file from C.
+///
+/// # Safety
+/// What `perdure_file_open` gave, and the caller gives back.
+unsafe fn taken(file: *mut PerdureFile) -> Region {
+    Listed::File(file).unlist();
+    // SAFETY: as the caller owes.
+    let file = unsafe { Box::from_raw(file) };
+    file.append_report();
+    file.region.into_inner().unwrap_or_else(|e| e.into_inner())
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdure_file_close(file: *mut PerdureFile) -> c_int {
     if file.is_null() {
         return 0;
     }
     code(|| {
-        Listed::File(file).unlist();
-        // SAFETY: what perdure_file_open gave, and the caller gives it back.
-        let file = unsafe { Box::from_raw(file) };
-        file.append_report();
-        let region = file.region.into_inner().unwrap_or_else(|e| e.into_inner());
-        region.close_file()?;
+        // SAFETY: as the caller owes.
+        unsafe { taken(file) }.close_file()?;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_file_leave(file: *mut PerdureFile) -> c_int {
+    if file.is_null() {
+        return 0;
+    }
+    code(|| {
+        // SAFETY: as the caller owes.
+        unsafe { taken(file) }.leave_file()?;
         Ok(())
     })
 }

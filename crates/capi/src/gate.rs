@@ -84,6 +84,9 @@ pub(crate) enum Shared<T> {
     DoneByAnother,
 }
 
+/// A gate that stays as it is while this lives.
+pub(crate) struct Held<'a>(MutexGuard<'a, State>);
+
 impl Gate {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
@@ -169,13 +172,23 @@ impl Gate {
         done
     }
 
+    /// Before a fork: else another thread might hold the lock at that moment, and the child would wait for a thread that it does not have.
+    pub(crate) fn hold_for_fork(&self) -> Held<'_> {
+        Held(self.lock())
+    }
+
     /// In the child of a fork: of all threads only this one is left.
-    pub(crate) fn become_child(&self) {
+    pub(crate) fn become_child(&self, mut held: Held<'_>) {
         let is_inside = self.change_depth(0) > 0;
-        *self.lock() = State {
+        *held.0 = State {
             inside: usize::from(is_inside),
             ..State::default()
         };
+    }
+
+    /// This thread closes the heap, perhaps in a section. Another gate at the same address is not to be taken for this one.
+    pub(crate) fn leave_for_good(&self) {
+        while self.change_depth(-1) > 0 {}
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::errors::{Failure, Outcome};
 use crate::files::PerdureFile;
-use crate::gate::{Gate, Shared};
+use crate::gate::{self, Gate, Shared};
 use crate::marks;
 use heap::{CommitStats, Durability, Heap, Pin, Tracking};
 use region::Region;
@@ -89,6 +89,7 @@ impl Perdure {
 
     pub(crate) fn close(self: Box<Perdure>) -> Outcome<()> {
         Listed::Heap(&raw const *self).unlist();
+        self.gate.leave_for_good();
         self.append_report();
         let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
         heap.close(Durability::Durable)?;
@@ -226,18 +227,28 @@ pub(crate) fn of_address(address: usize) -> Option<*const Perdure> {
 
 /// What is locked across a fork, so that the child finds nothing half done.
 struct Forking {
-    open: MutexGuard<'static, Vec<Listed>>,
+    /// Before the list is unlocked, and what is in it may go.
     held: Vec<Held>,
+    open: MutexGuard<'static, Vec<Listed>>,
 }
 
 enum Held {
-    /// And the turn to flush, which a child could not get back from a thread that it does not have.
-    Heap(
-        MutexGuard<'static, ()>,
-        MutexGuard<'static, Heap>,
-        Option<Pin>,
-    ),
-    File(MutexGuard<'static, Region>, Option<Pin>),
+    Heap(HeldHeap),
+    File {
+        region: MutexGuard<'static, Region>,
+        totals: MutexGuard<'static, CommitStats>,
+        pin: Option<Pin>,
+    },
+}
+
+/// All that a child could not get back from a thread that it does not have; in the order in which it is locked.
+struct HeldHeap {
+    handle: &'static Perdure,
+    _turn: MutexGuard<'static, ()>,
+    heap: MutexGuard<'static, Heap>,
+    _totals: MutexGuard<'static, CommitStats>,
+    gate: gate::Held<'static>,
+    pin: Option<Pin>,
 }
 
 // SAFETY: only ever touched by the thread that forks: between before_fork and the two others nothing else runs.
@@ -257,14 +268,24 @@ extern "C" fn before_fork() {
             let handle = unsafe { &*heap };
             let turn = handle.turn_to_flush();
             let heap = handle.heap();
-            let pin = heap.prepare_fork().ok();
-            Held::Heap(turn, heap, pin)
+            Held::Heap(HeldHeap {
+                handle,
+                pin: heap.prepare_fork().ok(),
+                _turn: turn,
+                heap,
+                _totals: handle.totals(),
+                gate: handle.gate.hold_for_fork(),
+            })
         }
         Listed::File(file) => {
             // SAFETY: as above.
-            let region = unsafe { &*file }.region();
-            let pin = region.prepare_fork().ok();
-            Held::File(region, pin)
+            let file = unsafe { &*file };
+            let region = file.region();
+            Held::File {
+                pin: region.prepare_fork().ok(),
+                region,
+                totals: file.totals(),
+            }
         }
     });
     let held = held.collect();
@@ -281,14 +302,17 @@ extern "C" fn in_child() {
     };
     for held in held {
         match held {
-            Held::Heap(_turn, mut heap, pin) => heap.become_child(pin.unwrap_or_else(Pin::none)),
-            Held::File(mut region, pin) => region.become_child(pin.unwrap_or_else(Pin::none)),
+            Held::Heap(mut held) => {
+                let pin = held.pin.unwrap_or_else(Pin::none);
+                held.heap.become_child(pin);
+                held.handle.gate.become_child(held.gate);
+            }
+            Held::File {
+                mut region,
+                totals: _totals,
+                pin,
+            } => region.become_child(pin.unwrap_or_else(Pin::none)),
         }
     }
-    for listed in open.iter() {
-        if let Listed::Heap(heap) = *listed {
-            // SAFETY: listed, and the list is locked.
-            unsafe { &*heap }.gate.become_child();
-        }
-    }
+    drop(open);
 }

@@ -1012,6 +1012,17 @@ impl Region {
         })
     }
 
+    /// The same if everything committed is in the heap file already, whatever is stored meanwhile.
+    pub(crate) fn checkpoint_beside_stores(&mut self) -> Result<bool> {
+        match &mut self.backing {
+            Some(backing) if backing.writer && backing.applied_seq == backing.tail.seq => {
+                backing.check_writer("checkpoint")?;
+                backing.checkpoint_if_unread(&mut CommitStats::default())
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Takes the bytes of the last commit as they are, whatever the sums said: checkpoints, and notes the sum of every page
     /// anew. Costs reading the heap. Returns whether it was possible, as [`Region::checkpoint`].
     ///

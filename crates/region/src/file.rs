@@ -256,6 +256,22 @@ impl Region {
         if !self.checkpoint()? {
             return Ok(()); // a child of a fork
         }
+        self.remove_what_lies_beside()
+    }
+
+    /// As [`Region::close_file`], and what it has in memory stays as it is until the process ends: other threads may still store there.
+    ///
+    /// # Errors
+    /// As [`Region::close_file`].
+    pub fn leave_file(self) -> Result<()> {
+        let mut region = std::mem::ManuallyDrop::new(self);
+        match region.checkpoint_beside_stores()? {
+            true => region.remove_what_lies_beside(),
+            false => Ok(()),
+        }
+    }
+
+    fn remove_what_lies_beside(&self) -> Result<()> {
         let head = match &self.backing {
             Some(backing) if backing.locks.file().is_some() => backing.path.clone(),
             _ => return Ok(()),

@@ -212,6 +212,15 @@ fn a_child_keeps_the_state_of_the_fork() {
 }
 
 #[test]
+fn a_child_waits_for_no_thread_that_it_does_not_have() {
+    for how in [Built::C11, Built::tracking("-O2")] {
+        let folder = folder();
+        let mut command = Command::new(build("crowd.c", how));
+        good(command.arg(folder.path().join("c.heap")));
+    }
+}
+
+#[test]
 fn a_program_for_pma_keeps_its_list() {
     for how in SOME {
         for way in ways(how) {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use testkit::rng::Rng;
 
-use crate::build::{Built, Library, build, good, preload, run, run_and_kill};
+use crate::build::{Built, Library, build, good, preload, run, run_and_kill, scratch};
 
 fn ledger() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -169,6 +169,61 @@ fn killed(run_word: &str, look: &str, command: impl Fn(&Path, &[&str]) -> Comman
         most = most.max(found);
     }
     assert!(most > 10, "{most}");
+}
+
+/// A program of `mappings.c` under the library.
+fn mappings(file: &Path, word: &str) -> Command {
+    let mut command = Command::new(build("mappings.c", Built::ALONE));
+    command.arg(file).arg(word);
+    command.env("LD_PRELOAD", preload());
+    command.env("PERDURE_FILES", "*.mapped");
+    command
+}
+
+#[test]
+fn mappings_are_what_they_are_without_the_library() {
+    for word in ["twice", "advise", "forks"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.mapped");
+        good(&mut mappings(&file, word));
+        assert_eq!(beside(&file), 0, "{word}");
+    }
+}
+
+/// Other threads of a program that ends store and sync until it is gone: what they were told is kept, and the end is an ordinary one.
+#[test]
+fn a_program_may_end_while_its_threads_store() {
+    let folder = tempfile::tempdir().unwrap();
+    for run in 0..10 {
+        let file = folder.path().join(format!("{run}.mapped"));
+        let told = good(&mut mappings(&file, "threads"));
+        let told = told.lines().last().map_or(0, number);
+        let bytes = std::fs::read(&file).unwrap();
+        let numbers: Vec<u64> = bytes
+            .chunks(4096)
+            .map(|page| u64::from(u32::from_le_bytes(page[..4].try_into().unwrap())))
+            .collect();
+        assert!(numbers[0] >= told, "{numbers:?} after {told}");
+        assert!(!folder.path().join(format!("{run}.mapped.perdure")).exists());
+    }
+}
+
+/// Constructors run before ours, destructors after main.
+#[test]
+fn other_libraries_may_use_mappings_before_main_and_after_it() {
+    let library = scratch().join("keeps_a_log.so");
+    let mut command = Command::new("cc");
+    command.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"]);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/keeps_a_log.c");
+    good(command.arg(&library).arg(source));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.mapped");
+    let both = format!("{}:{}", preload().display(), library.display());
+    good(mappings(&file, "library").env("LD_PRELOAD", both));
+    let bytes = std::fs::read(&file).unwrap();
+    assert!(bytes.starts_with(b"the end\0"));
+    assert!(bytes[100..].starts_with(b"munmap\0"));
+    assert_eq!(beside(&file), 0);
 }
 
 #[test]
