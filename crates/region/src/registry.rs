@@ -5,13 +5,15 @@
 use crate::card_space;
 use crate::marks::Marks;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 
 /// How many regions of a process can be stored to by address at a time.
 const REGIONS_MAX: usize = 64;
 
 /// A region in memory. Read by any thread and by signal handlers at any time: so no lock, and nothing that moves.
 struct Place {
+    /// Odd while the others are changed, and another number afterwards: who reads them and finds it as before has read what belongs together.
+    version: AtomicUsize,
     start: AtomicUsize,
     end: AtomicUsize,
     marks: AtomicPtr<Marks>,
@@ -19,11 +21,43 @@ struct Place {
 
 static PLACES: [Place; REGIONS_MAX] = [const {
     Place {
+        version: AtomicUsize::new(0),
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
         marks: AtomicPtr::new(std::ptr::null_mut()),
     }
 }; REGIONS_MAX];
+impl Place {
+    /// Under `CHANGING`.
+    fn change(&self, start: usize, end: usize, marks: *mut Marks) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.marks.store(marks, Ordering::Relaxed);
+        self.start.store(start, Ordering::Relaxed);
+        self.end.store(end, Ordering::Relaxed);
+        self.version.store(version + 2, Ordering::Release);
+    }
+
+    /// Start, end and marks; none while it is changed. (To wait would be for ever in a handler that interrupts who changes it; nobody stores
+    /// to a region that is being opened or closed.)
+    fn read(&self) -> Option<(usize, usize, *mut Marks)> {
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            if !version.is_multiple_of(2) {
+                return None;
+            }
+            let start = self.start.load(Ordering::Relaxed);
+            let end = self.end.load(Ordering::Relaxed);
+            let marks = self.marks.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            if self.version.load(Ordering::Relaxed) == version {
+                return Some((start, end, marks));
+            }
+        }
+    }
+}
+
 /// Held while a place is taken or left.
 static CHANGING: Mutex<()> = Mutex::new(());
 /// Places beyond this number were never taken.
@@ -44,10 +78,8 @@ impl Listed {
             .iter()
             .position(|place| place.end.load(Ordering::Relaxed) == 0)?;
         let place = &PLACES[index];
-        place.marks.store(&raw mut *marks, Ordering::Release);
-        place.start.store(marks.start, Ordering::Release);
         let end = marks.start + marks.len() as usize;
-        place.end.store(end, Ordering::Release);
+        place.change(marks.start, end, &raw mut *marks);
         PLACES_USED.fetch_max(index + 1, Ordering::Release);
         Some(Listed { marks, place })
     }
@@ -58,7 +90,7 @@ impl Listed {
             return false;
         }
         let end = self.marks.start + len as usize;
-        self.place.end.store(end, Ordering::Release);
+        self.place.end.store(end, Ordering::Release); // alone, and only more
         true
     }
 
@@ -71,7 +103,7 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         let _changing = CHANGING.lock().unwrap_or_else(|e| e.into_inner());
-        self.place.end.store(0, Ordering::Release);
+        self.place.change(0, 0, std::ptr::null_mut());
     }
 }
 
@@ -82,13 +114,14 @@ pub fn mark_address(address: usize, len: usize) {
     card_space::settle((address as u64).saturating_add((len as u64).saturating_sub(1)));
     let used = PLACES_USED.load(Ordering::Acquire);
     for place in PLACES.iter().take(used) {
-        let end = place.end.load(Ordering::Acquire);
-        let start = place.start.load(Ordering::Acquire);
+        let Some((start, end, marks)) = place.read() else {
+            continue;
+        };
         if address >= end || address.saturating_add(len) <= start {
             continue;
         }
         // SAFETY: a place that is taken has marks, which live until it is left, and who stores to a region does not close it.
-        if let Some(marks) = unsafe { place.marks.load(Ordering::Acquire).as_ref() } {
+        if let Some(marks) = unsafe { marks.as_ref() } {
             let from = address.max(start);
             let to = address.saturating_add(len);
             marks.mark((from - start) as u64, (to - from) as u64);
@@ -154,5 +187,31 @@ mod tests {
                 .iter()
                 .all(|&page| listed.marks().lines_of(page) == u64::MAX)
         );
+    }
+
+    /// Regions come and go in the same places while another is stored to.
+    #[test]
+    fn a_region_is_found_while_others_come_and_go() {
+        let len = 1 << 20;
+        let memory = Map::reserve_exact(4 * len).unwrap();
+        let start = memory.base() as usize;
+        let at = |part: usize| start + part * len as usize;
+        let stays = Listed::new(Marks::new(at(0), len).unwrap()).unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for i in 0..20_000 {
+                    drop(Listed::new(Marks::new(at(1 + i % 3), len).unwrap()).unwrap());
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            while !is_over.load(Ordering::Relaxed) {
+                for line in 0..64 {
+                    mark_address(at(0) + line * 64, 8);
+                }
+                assert_eq!(stays.marks().lines_of(0), u64::MAX);
+                stays.marks().clear();
+            }
+        });
     }
 }
