@@ -15,7 +15,7 @@ use crate::layout::{DATA_START, LINE_BYTES, PAGE_BYTES, PAGE_LINES};
 use crate::map::Map;
 use crate::written::{Way, Written};
 use crate::{Error, ErrorKind, Region, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
 
@@ -208,6 +208,11 @@ impl Outside {
             let named: u64 = runs.iter().map(|run| run.end - run.start).sum();
             self.private_seen = (named / PAGE_BYTES) as usize;
         }
+        let waiting = match self.keeps_copies() {
+            true => HashMap::new(),
+            false => backing.unapplied_by_page(&runs),
+        };
+        let mut image_of_journal = [0; PAGE_BYTES as usize];
         let mut buffer = Vec::new();
         for run in runs {
             for start in run.clone().step_by(COMPARED_BYTES as usize) {
@@ -215,12 +220,17 @@ impl Outside {
                 buffer.resize((piece.end - piece.start) as usize, 0);
                 backing.heap.read_at(&mut buffer, piece.start)?;
                 for (page, of_file) in (piece.start / PAGE_BYTES..).zip(buffer.as_chunks().0) {
-                    // Without a copy nobody knows what was committed of lines that the file does not hold: they are taken for stored to.
-                    // Nor is what the file shows where its space was given back what the medium has.
-                    let (image, unknown) = match self.committed.get(&page) {
+                    // Where its space was given back the medium may not have what the file shows. What was committed of lines that the file
+                    // does not hold yet is in a copy, or in the journal; where neither is at hand they are taken for stored to.
+                    let (image, unknown) = match (self.committed.get(&page), waiting.get(&page)) {
                         _ if backing.is_hollow(page)? => (of_file, u64::MAX),
-                        Some(copy) => (&**copy, 0),
-                        None => (of_file, backing.pending.get(&page).copied().unwrap_or(0)),
+                        (Some(copy), _) => (&**copy, 0),
+                        (None, Some(parts)) => {
+                            image_of_journal.copy_from_slice(of_file);
+                            backing.overlay(&mut image_of_journal, parts)?;
+                            (&image_of_journal, 0)
+                        }
+                        (None, None) => (of_file, backing.pending.get(&page).copied().unwrap_or(0)),
                     };
                     let now = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
                     let stored = (differing_lines(now, image) | unknown) & !cards.lines_of(page);

@@ -441,6 +441,37 @@ impl Backing {
         }
     }
 
+    /// Of the pages in `wanted`: the runs that wait in the journal to be applied, in the order of their commits. Nothing where they are not
+    /// remembered.
+    pub(crate) fn unapplied_by_page(
+        &self,
+        wanted: &[Range<u64>],
+    ) -> HashMap<u64, Vec<(Range<u64>, u64)>> {
+        let mut by_page: HashMap<u64, Vec<(Range<u64>, u64)>> = HashMap::new();
+        for (run, from) in self.unapplied.iter().flatten() {
+            let next = wanted.partition_point(|range| range.end <= run.start);
+            if wanted.get(next).is_some_and(|range| range.start < run.end) {
+                let page = by_page.entry(run.start / PAGE_BYTES).or_default();
+                page.push((run.clone(), *from));
+            }
+        }
+        by_page
+    }
+
+    /// Puts runs of a page that wait in the journal over what the heap file holds of it.
+    pub(crate) fn overlay(
+        &self,
+        page: &mut [u8; PAGE_BYTES as usize],
+        runs: &[(Range<u64>, u64)],
+    ) -> io::Result<()> {
+        for (run, from) in runs {
+            let start = (run.start % PAGE_BYTES) as usize;
+            let len = (run.end - run.start) as usize;
+            self.journal.read_at(&mut page[start..start + len], *from)?;
+        }
+        Ok(())
+    }
+
     fn note_testimony(&mut self, durable_seq: u64) {
         self.testified_seq = self.testified_seq.max(durable_seq);
         self.fresh_seqs.retain(|&seq| seq > durable_seq);

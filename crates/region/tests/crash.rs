@@ -51,9 +51,12 @@ fn store(region: &mut Region, offset: u64, bytes: &[u8], tracking: Tracking, rng
     let address = region.address() + offset as usize;
     let marks = match tracking {
         Tracking::Pages => false,
-        Tracking::Lines => true,
+        Tracking::Lines => !rng.chance(6),
         Tracking::Both => rng.chance(2),
     };
+    if tracking == Tracking::Lines && !marks {
+        region.note_unseen_stores();
+    }
     if marks {
         mark_address(address, bytes.len());
     }

@@ -943,3 +943,37 @@ fn what_was_committed_to_a_file_that_was_cut_is_passed_over() {
     region.close_file().unwrap();
     assert_eq!(fs::read(&path).unwrap().len() as u64, 3 * PAGE);
 }
+
+/// Marks alone, and something unseen before each lazy commit: what waits in the journal is compared with, and not committed again.
+#[test]
+fn unseen_stores_cost_what_was_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("unseen.heap");
+    let options = Options {
+        by_address: Some(ByAddress {
+            tracking: Tracking::Lines,
+            place: Place::Anywhere,
+            ..ByAddress::default()
+        }),
+        ..Options::writer()
+    };
+    let mut region = Region::open(&path, options).unwrap();
+    region.extend(64 * PAGE_BYTES).unwrap();
+    region.commit(Durability::Durable).unwrap();
+    for round in 0..200_u64 {
+        let offset = DATA_START + round % 64 * PAGE_BYTES + round * 8 % PAGE_BYTES;
+        let place =
+            std::ptr::with_exposed_provenance_mut::<u64>(region.address() + offset as usize);
+        // SAFETY: in bounds of the region, aligned, and nothing borrows it now.
+        unsafe { place.write(round + 1) };
+        region.note_unseen_stores();
+        let stats = region.commit(Durability::Lazy).unwrap();
+        assert_eq!(stats.lines, 1, "round {round}");
+    }
+    region.close(Durability::Durable).unwrap();
+    let region = Region::open(&path, Options::snapshot()).unwrap();
+    for round in 0..200_u64 {
+        let offset = DATA_START + round % 64 * PAGE_BYTES + round * 8 % PAGE_BYTES;
+        assert_eq!(region.get::<u64>(offset).unwrap(), round + 1);
+    }
+}
