@@ -16,7 +16,7 @@
 
 class AtomicFile {
 public:
-  AtomicFile() : file_(NULL), begun_(0) {}
+  AtomicFile() : file_(NULL), begun_(-1) {}
   operator bool() const { return file_; }
 
   /* The whole file, as far as it may ever reach, instead of its first bytes. One that a killed writer made longer and never committed anything
@@ -38,14 +38,21 @@ public:
   }
 
   bool begin(int64_t size) {
+    if (!commit())
+      return false;
     begun_ = size;
-    return commit();
+    return true;
   }
-  bool commit() { return perdure_file_sync(file_) == PERDURE_OK; }
-  bool abort(int64_t *size) {
-    *size = begun_;
+  bool end(bool keep, int64_t *size) {
+    int64_t begun = begun_;
+    begun_ = -1;
+    if (keep)
+      return commit();
+    *size = begun;
     return perdure_file_abort(file_) == PERDURE_OK;
   }
+  /* Asked for by any thread. Within a transaction its end does it: what is committed before could not be taken back. */
+  bool sync() { return begun_ >= 0 || commit(); }
 
   /* The length that the program sees becomes `size`; `psiz` is the file's. */
   bool resize(int fd, char *memory, int64_t lsiz, int64_t *psiz, int64_t size) {
@@ -77,8 +84,10 @@ public:
   }
 
 private:
+  bool commit() { return perdure_file_sync(file_) == PERDURE_OK; }
+
   perdure_file *file_;
-  int64_t begun_; /* the length at the beginning of the transaction */
+  int64_t begun_; /* the length at the beginning of the transaction; -1: none */
 };
 
 #endif

@@ -258,3 +258,19 @@ fn what_belongs_to_another_file_is_refused_in_words() {
         "{told}"
     );
 }
+
+/// What threads store while another one synchronises is in that sync or in the next, and never in none.
+#[test]
+fn threads_may_store_while_another_one_synchronises() {
+    let program = build("stores_on.c", Built::C11);
+    // In memory, where there is such a folder: there a sync is short, and races are many.
+    let memory = Path::new("/dev/shm");
+    let folder = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    }
+    .unwrap();
+    let mut command = Command::new(program);
+    command.arg(folder.path().join("a.file")).arg("3000");
+    good(command.env("PERDURE_TRACK", "pages"));
+}
