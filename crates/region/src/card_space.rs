@@ -61,12 +61,12 @@ pub(crate) fn window(address: u64, len: u64) -> Option<Map> {
 /// Nothing needs to be known of stores to `address` and what lies around it, if no region can lie there: its card and its neighbours' are set, so
 /// that nobody comes here again. Takes no lock and no memory; signal handlers may call it.
 pub(crate) fn settle(address: u64) {
-    let Some(Some(space)) = SPACE.get() else {
-        return;
-    };
     if address >> arena::SHIFT == 1 || address >= arena::ADDRESSES_END {
         return;
     }
+    let Some(Some(space)) = SPACE.get() else {
+        return;
+    };
     let page = arena::card(address / BLOCK_BYTES * BLOCK_BYTES);
     if !space.is_writable {
         let step = page / STEP_BYTES * STEP_BYTES;

@@ -110,8 +110,7 @@ impl Map {
     /// Stays mapped until the process ends; not part of core dumps, and never in huge pages, of which little would be used.
     pub(crate) fn leave_for_ever(self) {
         for advice in [libc::MADV_NOHUGEPAGE, libc::MADV_DONTDUMP] {
-            // SAFETY: the range is our reservation; the advice changes no content.
-            unsafe { libc::madvise(self.base().cast(), self.len as usize, advice) };
+            let _ = self.advise(0, self.len, advice);
         }
         self.base.as_ptr().expose_provenance();
         std::mem::forget(self);
@@ -185,16 +184,7 @@ impl Map {
         // Ask well ahead, so that this is one call in many extensions.
         let from = self.huge_up_to.max(start).next_multiple_of(HUGE);
         let to = (end + end / 2).next_multiple_of(HUGE).min(self.len);
-        if from < to {
-            // SAFETY: the range lies in our reservation; the advice changes no content.
-            unsafe {
-                libc::madvise(
-                    self.base().add(from as usize).cast(),
-                    (to - from) as usize,
-                    libc::MADV_HUGEPAGE,
-                )
-            };
-        }
+        let _ = self.advise(from, to, libc::MADV_HUGEPAGE);
         self.huge_up_to = to;
     }
 
@@ -246,16 +236,7 @@ impl Map {
     /// growth; 2026-11). Who goes through it in order says so: [`Map::will_need`].
     pub(crate) fn read_singly(&mut self, start: u64, end: u64) {
         assert!(start.is_multiple_of(PAGE_BYTES) && end <= self.len);
-        if start < end {
-            // SAFETY: the range lies in our reservation; the advice changes no content.
-            unsafe {
-                libc::madvise(
-                    self.base().add(start as usize).cast(),
-                    (end - start) as usize,
-                    libc::MADV_RANDOM,
-                )
-            };
-        }
+        let _ = self.advise(start, end, libc::MADV_RANDOM);
     }
 
     /// Makes `[start, end)` anonymous memory of zeros, as it was in the beginning.
@@ -305,31 +286,13 @@ impl Map {
     /// Lets the kernel take the memory of `[start, end)` first, but for the pages that are used again.
     pub(crate) fn cool(&mut self, start: u64, end: u64) {
         assert!(start.is_multiple_of(PAGE_BYTES) && end <= self.len);
-        if start < end {
-            // SAFETY: the range lies in our reservation; the advice changes no content.
-            unsafe {
-                libc::madvise(
-                    self.base().add(start as usize).cast(),
-                    (end - start) as usize,
-                    libc::MADV_COLD,
-                )
-            };
-        }
+        let _ = self.advise(start, end, libc::MADV_COLD);
     }
 
     /// Starts reading `[start, end)` of a mapped file, as far as it is not in memory.
     pub(crate) fn will_need(&self, start: u64, end: u64) {
         let end = end.min(self.len);
-        if start < end {
-            // SAFETY: the range lies in our reservation; the advice changes no content.
-            unsafe {
-                libc::madvise(
-                    self.base().add(start as usize).cast(),
-                    (end - start) as usize,
-                    libc::MADV_WILLNEED,
-                )
-            };
-        }
+        let _ = self.advise(start, end, libc::MADV_WILLNEED);
     }
 
     /// Enters the pages of `[start, end)` of a medium into the page table at once: one fault for each, when it is written first, takes longer than
@@ -337,30 +300,28 @@ impl Map {
     pub(crate) fn populate(&mut self, start: u64, end: u64) {
         let start = start.next_multiple_of(PAGE_BYTES);
         let end = end.min(self.len);
-        if start < end {
-            // SAFETY: the range lies in our reservation; the advice changes no content.
-            unsafe {
-                libc::madvise(
-                    self.base().add(start as usize).cast(),
-                    (end - start) as usize,
-                    libc::MADV_POPULATE_WRITE,
-                )
-            };
-        }
+        let _ = self.advise(start, end, libc::MADV_POPULATE_WRITE);
     }
 
     /// Drops the private pages of `[start, end)`: a mapped range shows the file again, anonymous memory zeros.
     pub(crate) fn drop_pages(&mut self, start: u64, end: u64) -> io::Result<()> {
         assert!(start.is_multiple_of(PAGE_BYTES) && end <= self.len);
+        // All callers re-read what they need afterwards, and nothing borrows it (&mut).
+        self.advise(start, end, libc::MADV_DONTNEED)
+    }
+
+    /// What the kernel is to do with `[start, end)`; nothing where that is empty. Who gives advice that changes content has the map to himself.
+    fn advise(&self, start: u64, end: u64, advice: i32) -> io::Result<()> {
         if start >= end {
             return Ok(());
         }
-        // SAFETY: our own range; all callers re-read what they need afterwards, nothing borrows it (&mut).
+        assert!(end <= self.len);
+        // SAFETY: the range lies in our reservation (asserted); only `drop_pages` changes content, under &mut.
         let code = unsafe {
             libc::madvise(
                 self.base().add(start as usize).cast(),
                 (end - start) as usize,
-                libc::MADV_DONTNEED,
+                advice,
             )
         };
         if code == 0 {
