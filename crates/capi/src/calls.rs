@@ -159,8 +159,7 @@ pub unsafe extern "C" fn perdure_commit(heap: *mut Perdure) -> c_int {
     code(|| {
         // SAFETY: as the caller owes.
         let handle = unsafe { handle(heap) }?;
-        let commit = handle.commit()?;
-        handle.wait(commit)
+        handle.commit()
     })
 }
 
@@ -168,7 +167,7 @@ pub unsafe extern "C" fn perdure_commit(heap: *mut Perdure) -> c_int {
 pub unsafe extern "C" fn perdure_commit_lazy(heap: *mut Perdure, ticket: *mut u64) -> c_int {
     code(|| {
         // SAFETY: as the caller owes.
-        let commit = unsafe { handle(heap) }?.commit()?;
+        let commit = unsafe { handle(heap) }?.commit_lazily()?;
         // SAFETY: null, or a place for a number.
         if let Some(ticket) = unsafe { ticket.as_mut() } {
             *ticket = commit;

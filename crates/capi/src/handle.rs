@@ -133,22 +133,39 @@ impl Perdure {
         }
     }
 
+    /// Takes a cut of everything stored, and brings it to the medium.
+    pub(crate) fn commit(&self) -> Outcome<()> {
+        match self.cut(Durability::Durable)? {
+            (_, true) => Ok(()),
+            (seq, false) => self.wait(seq),
+        }
+    }
+
     /// Takes a cut of everything stored; returns the number of the last commit that has it. It is on its way to the medium.
-    pub(crate) fn commit(&self) -> Outcome<u64> {
-        let cut = self.gate.alone(true, || -> Outcome<u64> {
+    pub(crate) fn commit_lazily(&self) -> Outcome<u64> {
+        Ok(self.cut(Durability::Lazy)?.0)
+    }
+
+    /// Returns also whether it is on the medium. If it is to be, and that takes time, it is waited for outside: the others need not wait too.
+    fn cut(&self, durability: Durability) -> Outcome<(u64, bool)> {
+        let cut = self.gate.alone(true, || -> Outcome<(u64, bool)> {
             marks::spread_unseen();
             let mut heap = self.heap();
             if self.unseen.swap(false, Ordering::Relaxed) {
                 heap.note_unseen_stores();
             }
-            let stats = heap.commit(Durability::Lazy)?;
+            let is_durable = durability == Durability::Durable && heap.flushes_at_once();
+            let stats = heap.commit(match is_durable {
+                true => Durability::Durable,
+                false => Durability::Lazy,
+            })?;
             self.add(stats);
-            Ok(stats.seq)
+            Ok((stats.seq, is_durable))
         })?;
         match cut {
-            Shared::Done(seq) => Ok(seq),
+            Shared::Done(done) => Ok(done),
             // At least as far as the one that served this thread.
-            Shared::DoneByAnother => Ok(self.heap().commits()),
+            Shared::DoneByAnother => Ok((self.heap().commits(), false)),
         }
     }
 

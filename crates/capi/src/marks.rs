@@ -13,7 +13,8 @@ static __perdure_unseen_calls: AtomicU64 = AtomicU64::new(0);
 /// Passes on that something may have been stored since this was called last that instrumented code could not see: to all that is
 /// open, because nobody knows where.
 pub(crate) fn spread_unseen() {
-    let unseen = __perdure_unseen.swap(0, Ordering::AcqRel) != 0;
+    let unseen = __perdure_unseen.load(Ordering::Acquire) != 0
+        && __perdure_unseen.swap(0, Ordering::AcqRel) != 0;
     if unseen || __perdure_unseen_calls.load(Ordering::Acquire) != 0 {
         crate::handle::unseen_everywhere();
     }

@@ -292,6 +292,11 @@ impl Heap {
         self.region.make_durable()
     }
 
+    /// As [`Region::flushes_at_once`].
+    pub fn flushes_at_once(&self) -> bool {
+        self.region.flushes_at_once()
+    }
+
     /// As [`Region::begin_flush`].
     ///
     /// # Errors

@@ -2,12 +2,13 @@
 //!
 //! The invariant: afterwards the working copy holds the last commit, whether the heap file does or its journal.
 
+use crate::backing::Backing;
 use crate::cards::DirtyPage;
-use crate::commit::Backing;
 use crate::journal;
 use crate::layout::PAGE_BYTES;
 use crate::map::Map;
 use crate::open::{OPENING_LIMIT, read_superblock};
+use crate::private::read_again;
 use crate::spill::{Replayed, Spill};
 use crate::{Region, Result};
 use std::io;
@@ -28,10 +29,14 @@ impl Region {
         let fresh_end = std::mem::replace(&mut self.end, committed);
         let fresh = committed..fresh_end;
         let (map, spill) = (&mut self.map, &mut self.spill);
+        let grown = match &self.outside {
+            Some(outside) => outside.private.grown().clone(),
+            None => 0..0,
+        };
         let restored = if backing.writer {
-            restore(map, spill, backing, &dirty, fresh, true)
+            restore(map, spill, backing, &dirty, fresh, &grown, true)
         } else {
-            restore_snapshot(map, spill, backing, &dirty, fresh)
+            restore_snapshot(map, spill, backing, &dirty, fresh, &grown)
         };
         backing.poison_on_error("go back to the last commit", restored)?;
         self.allow_growth();
@@ -47,6 +52,7 @@ fn restore_snapshot(
     backing: &mut Backing,
     dirty: &[DirtyPage],
     fresh: Range<u64>,
+    grown: &Range<u64>,
 ) -> io::Result<()> {
     // Keeps the writer from applying and recycling between the question and the reading.
     if !backing.locks.begin_opening(OPENING_LIMIT)? {
@@ -58,7 +64,7 @@ fn restore_snapshot(
         .map_err(io::Error::other)
         .and_then(|now| {
             let journal_is_ours = now.generation == backing.superblock.generation;
-            restore(map, spill, backing, dirty, fresh, journal_is_ours)
+            restore(map, spill, backing, dirty, fresh, grown, journal_is_ours)
         });
     backing.locks.release_opening()?;
     done
@@ -72,6 +78,7 @@ fn restore(
     backing: &mut Backing,
     dirty: &[DirtyPage],
     fresh: Range<u64>,
+    grown: &Range<u64>,
     with_journal: bool,
 ) -> io::Result<()> {
     map.drop_pages(spill.fresh_start(fresh.start).min(fresh.end), fresh.end)?;
@@ -90,23 +97,19 @@ fn restore(
     };
     let mut pending_hit = spilled.iter().any(|run| {
         let pages = run.start / PAGE_BYTES..run.end.div_ceil(PAGE_BYTES);
-        backing.pending.range(pages).next().is_some()
+        backing.pending.has_any(pages)
     });
     let mut pages = dirty.iter().peekable();
     while let Some(first) = pages.next() {
         let mut last = first.page;
-        pending_hit |= backing.pending.contains_key(&first.page);
+        pending_hit |= backing.pending.of(first.page).is_some();
         while let Some(next) = pages.next_if(|next| next.page == last + 1) {
             last = next.page;
-            pending_hit |= backing.pending.contains_key(&last);
+            pending_hit |= backing.pending.of(last).is_some();
         }
         let range = first.page * PAGE_BYTES..(last + 1) * PAGE_BYTES;
         map.drop_pages(range.start, range.end)?;
-        if backing.heap.mappable().is_none() {
-            backing
-                .heap
-                .read_at(map.slice_mut(range.start, range.end), range.start)?;
-        }
+        read_again(map, backing, range, grown)?;
     }
     if pending_hit && with_journal {
         backing.replay_pending(map, spill, |page| {

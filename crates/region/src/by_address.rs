@@ -8,11 +8,13 @@
 //! copies of its pages, or where there are only marks from the journal. So whatever the program stores afterwards, or stored unseen,
 //! the heap file and its journal agree with each other.
 
+use crate::backing::Backing;
 use crate::cards::{Cards, DirtyPage};
-use crate::commit::Backing;
 use crate::dax::Media;
 use crate::layout::{DATA_START, LINE_BYTES, PAGE_BYTES, PAGE_LINES};
 use crate::map::Map;
+use crate::pages::PageNotes;
+use crate::private::{Private, without};
 use crate::written::{Way, Written};
 use crate::{Error, ErrorKind, Region, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -109,10 +111,11 @@ pub(crate) struct Outside {
     committed: BTreeMap<u64, Page>,
     buffers: Vec<Page>,
     missed: Missed,
+    pub(crate) private: Private,
 }
 
 impl Outside {
-    pub(crate) fn new(tracking: Tracking) -> Result<Outside> {
+    pub(crate) fn new(tracking: Tracking, budget_bytes: Option<u64>) -> Result<Outside> {
         // Marks alone: the kernel is asked only if something unseen happened, so storing should cost nothing.
         let way = match tracking {
             Tracking::Lines => Way::Private,
@@ -127,18 +130,20 @@ impl Outside {
             committed: BTreeMap::new(),
             buffers: Vec::new(),
             missed: Missed::default(),
+            private: Private::new(budget_bytes),
         })
     }
 
     /// What was replayed from the journal is in the working copy only, which nobody has stored to yet.
-    pub(crate) fn begin(&mut self, map: &Map, pending: &BTreeMap<u64, u64>) {
+    pub(crate) fn begin(&mut self, map: &Map, pending: &mut PageNotes) {
+        let pages = pending.in_order().iter();
+        let dirty: Vec<DirtyPage> = pages
+            .map(|&(page, lines)| DirtyPage { page, lines })
+            .collect();
         if !self.keeps_copies() {
+            self.private.note_stored(&dirty);
             return;
         }
-        let pages = pending
-            .iter()
-            .map(|(&page, &lines)| DirtyPage { page, lines });
-        let dirty: Vec<DirtyPage> = pages.collect();
         let copies = self.copy(map, &dirty);
         self.is_committed(&dirty, copies);
     }
@@ -183,8 +188,18 @@ impl Outside {
 
     /// Whether lines that change again and again may wait to be written to the heap file: what waits cannot be dropped from memory, and each
     /// private page is compared by a commit that asks the kernel.
-    pub(crate) fn is_applied_late(&self) -> bool {
-        !self.keeps_copies() && !self.was_unseen
+    pub(crate) fn is_applied_late(&mut self) -> bool {
+        !self.keeps_copies() && !self.was_unseen && !self.private.has_many()
+    }
+
+    /// Whether fresh space that was committed stays as it is: then it does. Where the kernel is asked it names each of its pages.
+    pub(crate) fn keep_growth(&mut self, fresh: &Range<u64>) -> bool {
+        !self.keeps_copies() && !self.was_unseen && self.private.keep_growth(fresh)
+    }
+
+    /// Whether pages should be dropped as soon as the heap file holds them.
+    pub(crate) fn holds_many(&mut self) -> bool {
+        self.private.has_many() || self.sees_many()
     }
 
     /// Whether the kernel named more private pages than are worth comparing at the next commit again.
@@ -230,7 +245,7 @@ impl Outside {
                             backing.overlay(&mut image_of_journal, parts)?;
                             (&image_of_journal, 0)
                         }
-                        (None, None) => (of_file, backing.pending.get(&page).copied().unwrap_or(0)),
+                        (None, None) => (of_file, backing.pending.of(page).unwrap_or(0)),
                     };
                     let now = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
                     let stored = (differing_lines(now, image) | unknown) & !cards.lines_of(page);
@@ -289,6 +304,7 @@ impl Outside {
         }
         self.was_unseen = self.unseen;
         self.unseen = false;
+        self.private.note_stored(dirty);
         for (dirty, copy) in dirty.iter().zip(copies) {
             if let Some(before) = self.committed.insert(dirty.page, copy) {
                 self.keep(before);
@@ -375,7 +391,12 @@ impl Region {
         let (Some(outside), Some(backing)) = (&mut self.outside, &self.backing) else {
             return Ok(dirty);
         };
-        // Marks alone may have missed something; to go back costs the same.
+        // Marks alone may have missed something; to go back costs the same. Of growth that stayed where it was, though, all pages would be named.
+        let committed = DATA_START..backing.committed_end();
+        let parts = match outside.asks() {
+            true => [committed.clone(), 0..0],
+            false => without(committed, outside.private.grown()),
+        };
         let note = &mut |run: Range<u64>| {
             let pages = run.start / PAGE_BYTES..run.end / PAGE_BYTES;
             dirty.extend(pages.map(|page| DirtyPage {
@@ -383,10 +404,10 @@ impl Region {
                 lines: u64::MAX,
             }));
         };
-        outside
-            .written
-            .for_each(&self.map, DATA_START..backing.committed_end(), note)
-            .map_err(|e| Error::io(backing.path_text(), "find out what was stored", e))?;
+        for part in parts {
+            let named = outside.written.for_each(&self.map, part, note);
+            named.map_err(|e| Error::io(backing.path_text(), "find out what was stored", e))?;
+        }
         dirty.sort_unstable_by_key(|dirty| (dirty.page, u64::MAX - dirty.lines));
         dirty.dedup_by_key(|dirty| dirty.page);
         Ok(dirty)

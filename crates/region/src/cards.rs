@@ -194,6 +194,34 @@ impl Cards {
             .collect()
     }
 
+    /// The dirty pages as in [`Cards::dirty`], for a commit: [`Cards::are_committed`] or [`Cards::put_back`] follows.
+    pub(crate) fn take(&mut self) -> Vec<DirtyPage> {
+        let Some(listed) = &self.listed else {
+            return self.dirty();
+        };
+        let mut taken = Vec::new();
+        let note = &mut |page, lines| taken.push(DirtyPage { page, lines });
+        listed.marks().take(self.tracked_end, note);
+        taken
+    }
+
+    /// What was taken is not committed.
+    pub(crate) fn put_back(&self, taken: &[DirtyPage]) {
+        let Some(listed) = &self.listed else {
+            return; // it was left there
+        };
+        for run in taken.iter().flat_map(|page| page.runs()) {
+            listed.marks().mark(run.start, run.end - run.start);
+        }
+    }
+
+    /// What was taken is committed.
+    pub(crate) fn are_committed(&mut self) {
+        if self.listed.is_none() {
+            self.clear();
+        }
+    }
+
     /// Forgets all cards.
     pub(crate) fn clear(&mut self) {
         if let Some(listed) = &self.listed {

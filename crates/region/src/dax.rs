@@ -103,13 +103,18 @@ impl Storage for DaxStorage {
         self.file.len()
     }
 
+    fn in_memory(&self, offset: u64, len: u64) -> Option<&[u8]> {
+        let end = offset.checked_add(len)?;
+        (end <= self.len).then(|| self.map.slice(offset, end))
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        match offset.checked_add(buf.len() as u64) {
-            Some(end) if end <= self.len => {
-                buf.copy_from_slice(self.map.slice(offset, end));
+        match self.in_memory(offset, buf.len() as u64) {
+            Some(bytes) => {
+                buf.copy_from_slice(bytes);
                 Ok(())
             }
-            _ => self.file.read_at(buf, offset),
+            None => self.file.read_at(buf, offset),
         }
     }
 

@@ -39,6 +39,12 @@ impl Flush {
 }
 
 impl Region {
+    /// Whether the medium takes no time to speak of: a commit may as well be durable at once.
+    pub fn flushes_at_once(&self) -> bool {
+        let backing = self.backing.as_ref();
+        backing.is_none_or(|backing| backing.journal.is_by_bytes())
+    }
+
     /// As [`Region::make_durable`], in three steps: this one, [`Flush::run`], [`Region::end_flush`]. The commits so far are durable when the
     /// third returned; between the first and the third the region may be used, but one such flush is enough at a time. None: they are durable now.
     ///

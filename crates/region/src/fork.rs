@@ -111,7 +111,7 @@ impl Region {
     }
 }
 
-impl crate::commit::Backing {
+impl crate::backing::Backing {
     /// A reader's pin on the last commit, in an open file description of its own.
     fn pin(&self) -> std::io::Result<Locks> {
         let Some(file) = self.locks.file() else {

@@ -11,10 +11,13 @@
 //! Without a file ([`Region::volatile`]) the same memory is anonymous, and commit and abort are not available.
 
 mod abort;
+mod apply;
+mod backing;
 mod budget;
 mod by_address;
 mod card_space;
 mod cards;
+mod checkpoint;
 mod commit;
 mod create;
 mod dax;
@@ -30,6 +33,8 @@ mod map;
 mod marks;
 mod memory;
 mod open;
+mod pages;
+mod private;
 mod read;
 mod registry;
 mod sparse;
@@ -81,7 +86,7 @@ pub struct Region {
     /// The largest `end` allowed, from the superblock or from the reservation of addresses.
     end_max: u64,
     /// What stands behind the memory; none for a volatile region.
-    backing: Option<commit::Backing>,
+    backing: Option<backing::Backing>,
     /// What of the memory is in files before it is committed, because there is too much of it.
     spill: spill::Spill,
     /// For programs that store by address.

@@ -175,18 +175,34 @@ impl Marks {
         })
     }
 
-    /// Forgets all marks. Nobody may store meanwhile: a mark that is set now may be lost.
-    pub(crate) fn clear(&self) {
-        self.for_each_marked(self.len(), &mut |page| {
-            for at in (page * PAGE_LINES..(page + 1) * PAGE_LINES).step_by(8) {
-                self.cards.eight(at).store(0, Ordering::Relaxed);
+    /// Forgets all marks, and names those below `end`: pages in ascending order, each with its lines. Nobody may store meanwhile: a mark that
+    /// is set now may be lost.
+    pub(crate) fn take(&self, end: u64, note: &mut dyn FnMut(u64, u64)) {
+        let pages_end = end.div_ceil(PAGE_BYTES);
+        for pages in self.marked_blocks(self.len()) {
+            for page in marked_bytes(&self.pages, pages.start, pages.end) {
+                let lines = self.lines_of(page);
+                // A signal may have come between a summary and its card.
+                if lines != 0 {
+                    for at in (page * PAGE_LINES..(page + 1) * PAGE_LINES).step_by(8) {
+                        self.cards.eight(at).store(0, Ordering::Relaxed);
+                    }
+                    if page < pages_end {
+                        note(page, lines);
+                    }
+                }
+                self.pages.byte(page).store(0, Ordering::Relaxed);
             }
-            self.pages.byte(page).store(0, Ordering::Relaxed);
             self.blocks
-                .byte(page / BLOCK_PAGES)
+                .byte(pages.start / BLOCK_PAGES)
                 .store(0, Ordering::Relaxed);
-        });
+        }
         self.blocks_end.store(0, Ordering::Relaxed);
+    }
+
+    /// Forgets all marks, as [`Marks::take`].
+    pub(crate) fn clear(&self) {
+        self.take(0, &mut |_, _| ());
     }
 }
 

@@ -583,8 +583,8 @@ impl Region {
             return Ok(());
         };
         let committed_end = backing.committed_end();
-        let pages = self.cards.unspilled().iter();
-        let pages = pages.chain(backing.pending.keys()).copied();
+        let waiting = backing.pending.in_order().iter().map(|entry| entry.0);
+        let pages = self.cards.unspilled().iter().copied().chain(waiting);
         let heap = &*backing.heap;
         self.spill
             .move_pages(&mut self.map, heap, &backing.path, pages, committed_end)

@@ -19,6 +19,10 @@ pub trait Storage: Send {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+    /// The bytes themselves, where they lie in memory.
+    fn in_memory(&self, _offset: u64, _len: u64) -> Option<&[u8]> {
+        None
+    }
     /// Fills `buf` from `offset`; reaching the end of the file first is `UnexpectedEof`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     /// Writes all of `buf` at `offset`, extending the file where needed. On an error any part may have been written.

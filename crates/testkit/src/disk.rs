@@ -2,9 +2,10 @@
 //! operations.
 //!
 //! The model (`docs/format.md`, "the medium"): an *atom* is written at once, a sector of a disk or eight bytes of a
-//! byte-addressable medium; between two flushes every written atom may arrive or not, in any order, in any of the versions that were written; so may every change of the length. A
-//! flush that fails has brought an unknown part to the medium, and the rest is *clean in the cache*: it is still seen,
-//! and no later flush will bring it, unless it is written again.
+//! byte-addressable medium; between two flushes every written atom may arrive or not, in any order, in any of the versions that were written;
+//! so may every change of the length. A write that fails has done a part, up to a multiple of eight bytes. A flush that fails has brought an
+//! unknown part to the medium, and the rest is *clean in the cache*: it is still seen, and no later flush will bring it, unless it is
+//! written again.
 //!
 //! Every operation of any file of a machine has a number, so that a run can be stopped or made to fail at each of them.
 
@@ -356,7 +357,8 @@ impl Storage for SimFile {
     fn write_at(&mut self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.check_capacity(offset + buf.len() as u64)?;
         let part = |file: &mut FileState, rng: &mut Rng| {
-            let some = rng.below(buf.len() as u64 + 1) as usize;
+            let end = offset as usize + rng.below(buf.len() as u64 + 1) as usize;
+            let some = (end / WORD * WORD).saturating_sub(offset as usize);
             file.write(&buf[..some], offset as usize);
         };
         self.operate(|file| file.write(buf, offset as usize), part)
