@@ -20,6 +20,7 @@ use crate::{Error, ErrorKind, Region, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 
 /// How the stores of a program become known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -107,6 +108,12 @@ pub(crate) struct Outside {
     was_unseen: bool,
     /// In the private way: pages that the kernel named when it was asked last.
     private_seen: usize,
+    /// Threads may store while another one commits: what is compared must be what is committed. See [`Outside::let_stores_go_on`].
+    stores_go_on: bool,
+    /// Then: pages with marks as they were compared.
+    seen: BTreeMap<u64, Page>,
+    /// And whether there was no other thread before they were; asked only where pages are to be dropped.
+    is_alone: bool,
     /// The pages that the heap file does not hold yet as they were committed, as they were committed.
     committed: BTreeMap<u64, Page>,
     buffers: Vec<Page>,
@@ -127,11 +134,25 @@ impl Outside {
             unseen: false,
             was_unseen: false,
             private_seen: 0,
+            stores_go_on: false,
+            seen: BTreeMap::new(),
+            is_alone: false,
             committed: BTreeMap::new(),
             buffers: Vec::new(),
             missed: Missed::default(),
             private: Private::new(budget_bytes),
         })
+    }
+
+    /// From now on threads may store while another one commits, if pages alone are tracked: what they store is in that commit or in the next. A
+    /// page that the kernel has named is named again if it is stored to afterwards; so of each a copy is taken, and that is compared and committed.
+    pub(crate) fn let_stores_go_on(&mut self) {
+        self.stores_go_on = self.tracking == Tracking::Pages;
+    }
+
+    /// Whether private pages may be dropped once the heap file holds what they do: not if somebody may have stored to them since they were compared.
+    pub(crate) fn may_drop_pages(&self) -> bool {
+        !self.stores_go_on || self.is_alone
     }
 
     /// What was replayed from the journal is in the working copy only, which nobody has stored to yet.
@@ -214,11 +235,29 @@ impl Outside {
             .heap
             .present_end()?
             .map_or(end, |present| end.min(present.next_multiple_of(PAGE_BYTES)));
+        if self.stores_go_on {
+            let may_drop = self.written.way() == Way::Private || self.private.has_many();
+            self.is_alone = may_drop && has_one_thread();
+        }
         let mut runs: Vec<Range<u64>> = Vec::new();
         let note = &mut |run: Range<u64>| runs.push(run);
         self.written.for_each(map, DATA_START..end, note)?;
         // Where it is known that something could not be marked, marks alone would have asked the kernel, too: nothing was missed.
         let counts = self.tracking == Tracking::Both && !self.unseen;
+        if self.stores_go_on {
+            for (_, page) in std::mem::take(&mut self.seen) {
+                self.keep(page);
+            }
+            // A commit that failed has left marks: what they stand for may have been stored to again.
+            let marked = cards.dirty();
+            let starts = marked.iter().map(|dirty| dirty.page * PAGE_BYTES);
+            runs.extend(
+                starts
+                    .filter(|&start| start < end)
+                    .map(|start| start..start + PAGE_BYTES),
+            );
+            runs = merged(runs);
+        }
         if self.written.way() == Way::Private {
             let named: u64 = runs.iter().map(|run| run.end - run.start).sum();
             self.private_seen = (named / PAGE_BYTES) as usize;
@@ -247,7 +286,18 @@ impl Outside {
                         }
                         (None, None) => (of_file, backing.pending.of(page).unwrap_or(0)),
                     };
-                    let now = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
+                    let taken = match self.stores_go_on {
+                        true => {
+                            let mut copy = buffer_for_page(&mut self.buffers);
+                            map.copy_while_stored_to(page * PAGE_BYTES, &mut copy);
+                            Some(copy)
+                        }
+                        false => None,
+                    };
+                    let now = match &taken {
+                        Some(copy) => &copy[..],
+                        None => map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES),
+                    };
                     let stored = (differing_lines(now, image) | unknown) & !cards.lines_of(page);
                     let lines = stored;
                     for run in (DirtyPage { page, lines }).runs() {
@@ -257,20 +307,36 @@ impl Outside {
                         // Of lines that are only taken for stored to, nobody missed any.
                         self.missed.note(page, stored & !unknown, now, image);
                     }
+                    match taken {
+                        Some(copy) if cards.lines_of(page) != 0 => {
+                            self.seen.insert(page, copy);
+                        }
+                        Some(copy) => self.buffers.push(copy),
+                        None => {}
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    /// Copies of pages as they are now.
+    /// Of pages with marks leaves those that were compared, where stores go on, and returns the others: they were marked since.
+    pub(crate) fn leave_compared(&self, dirty: &mut Vec<DirtyPage>) -> Vec<DirtyPage> {
+        if !self.stores_go_on {
+            return Vec::new();
+        }
+        let since = |dirty: &mut DirtyPage| !self.seen.contains_key(&dirty.page);
+        dirty.extract_if(.., since).collect()
+    }
+
+    /// Copies of pages as they are now, or as they were compared.
     pub(crate) fn copy(&mut self, map: &Map, dirty: &[DirtyPage]) -> Vec<Page> {
         let copy = |dirty: &DirtyPage| {
+            if let Some(page) = self.seen.remove(&dirty.page) {
+                return page;
+            }
             let start = dirty.page * PAGE_BYTES;
-            let mut page = match self.buffers.pop() {
-                Some(page) => page,
-                None => Box::new([0; PAGE_BYTES as usize]),
-            };
+            let mut page = buffer_for_page(&mut self.buffers);
             page.copy_from_slice(map.slice(start, start + PAGE_BYTES));
             page
         };
@@ -329,6 +395,31 @@ impl Outside {
     pub(crate) fn committed(&self, page: u64) -> Option<&Page> {
         self.committed.get(&page)
     }
+}
+
+fn buffer_for_page(kept: &mut Vec<Page>) -> Page {
+    match kept.pop() {
+        Some(page) => page,
+        None => Box::new([0; PAGE_BYTES as usize]),
+    }
+}
+
+/// In ascending order, and none of a page that is in another.
+fn merged(mut runs: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    runs.sort_unstable_by_key(|run| run.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for run in runs {
+        match merged.last_mut() {
+            Some(last) if run.start <= last.end => last.end = last.end.max(run.end),
+            _ => merged.push(run),
+        }
+    }
+    merged
+}
+
+/// Whether nobody but the thread that asks can store to memory of this process: the folder has an entry for each thread.
+fn has_one_thread() -> bool {
+    std::fs::metadata("/proc/self/task").is_ok_and(|folder| folder.nlink() == 3)
 }
 
 /// So much of the heap file is read at a time to be compared.

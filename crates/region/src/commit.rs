@@ -76,7 +76,10 @@ impl Region {
         let old_end = backing.tail.end;
         backing.clear_tail(&mut stats)?;
         let unspilled = self.cards.unspilled().len();
-        let dirty = self.cards.take();
+        let mut dirty = self.cards.take();
+        if let Some(outside) = &self.outside {
+            self.cards.put_back(&outside.leave_compared(&mut dirty));
+        }
         if dirty.is_empty() && self.end == old_end {
             if durability == Durability::Durable && backing.flushed_seq != backing.tail.seq {
                 self.settle(&mut stats, false)?; // lazy commits before this one
@@ -110,7 +113,7 @@ impl Region {
         let is_gone = |page: &DirtyPage| present.is_some_and(|end| page.page * PAGE_BYTES >= end);
         let there = pages.partition_point(|page| !is_gone(page));
         let dirty = &pages[..there];
-        // From here on the working copy of a program that stores by address is not looked at any more.
+        // After this the working copy of a program that stores by address is not looked at any more.
         let outside = &mut self.outside;
         let copies = match outside {
             Some(outside) if outside.keeps_copies() => outside.copy(&self.map, dirty),
@@ -204,8 +207,9 @@ impl Region {
         }
         if let Some(outside) = outside {
             outside.is_committed(dirty, copies);
-            // Nobody stores now: but for the pages of this commit, the heap file holds what private ones do.
-            if outside.holds_many() && backing.pending.is_empty() {
+            // Where nobody stores now: but for the pages of this commit, the heap file holds what private ones do.
+            let many = outside.holds_many() && outside.may_drop_pages();
+            if many && backing.pending.is_empty() {
                 let all = outside.sees_many();
                 let private = &mut outside.private;
                 private.give_back(&mut self.map, backing, dirty, old_end, all)?;

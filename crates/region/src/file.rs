@@ -197,10 +197,7 @@ impl Region {
             now_s: clock_s,
             reserve_bytes: reach,
         };
-        let mut region = open_on(files, how(by_address))?;
-        // Who reads the file should see what was committed, not only who maps it.
-        region.checkpoint()?;
-        Ok(region)
+        opened(files, by_address)
     }
 
     /// As [`Region::open_file`], of storages of the caller's (data, superblocks, journal), made with [`Region::format_file_on`]: for tests with
@@ -229,9 +226,7 @@ impl Region {
             now_s: || 0,
             reserve_bytes: superblock.end,
         };
-        let mut region = open_on(files, how(by_address))?;
-        region.checkpoint()?;
-        Ok(region)
+        opened(files, by_address)
     }
 
     /// What [`Region::open_file`] puts beside a file that has nothing.
@@ -323,6 +318,16 @@ impl Region {
         backing.store_note();
         Ok(())
     }
+}
+
+fn opened(files: Files, by_address: ByAddress) -> Result<Region> {
+    let mut region = open_on(files, how(by_address))?;
+    if let Some(outside) = &mut region.outside {
+        outside.let_stores_go_on();
+    }
+    // Who reads the file should see what was committed, not only who maps it.
+    region.checkpoint()?;
+    Ok(region)
 }
 
 fn reach_of(file_bytes: u64) -> u64 {

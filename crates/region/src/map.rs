@@ -175,6 +175,30 @@ impl Map {
         }
     }
 
+    /// Copies `[start, start + into.len())` as it is at some moment, word by word: other threads may store there meanwhile. By an instruction,
+    /// because to the compiler (and to ThreadSanitizer) a load of what is being stored to is an error.
+    pub(crate) fn copy_while_stored_to(&self, start: u64, into: &mut [u8; PAGE_BYTES as usize]) {
+        assert!(start.is_multiple_of(8) && start + PAGE_BYTES <= self.len);
+        // SAFETY: in bounds of the reservation (asserted), readable for the life of self.
+        let from = unsafe { self.base().add(start as usize) };
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: reads a page from there and writes `into`, which is as long; the direction flag is clear, as the calling convention has it.
+        unsafe {
+            std::arch::asm!(
+                "rep movsq",
+                inout("rcx") PAGE_BYTES / 8 => _,
+                inout("rsi") from => _,
+                inout("rdi") into.as_mut_ptr() => _,
+                options(nostack, preserves_flags),
+            );
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        for (i, word) in into.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            // SAFETY: as above, and aligned.
+            *word = unsafe { from.cast::<[u8; 8]>().add(i).read_volatile() };
+        }
+    }
+
     /// Called before `[start, end)` of anonymous memory is first used.
     pub(crate) fn prepare(&mut self, start: u64, end: u64) {
         const HUGE: u64 = 2 << 20;

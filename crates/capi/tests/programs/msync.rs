@@ -1,6 +1,7 @@
 //! Failure-atomic files: programs that know nothing of us, with libperdure-preload.so in front of them or linked to them, and programs that ask.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -273,4 +274,80 @@ fn threads_may_store_while_another_one_synchronises() {
     let mut command = Command::new(program);
     command.arg(folder.path().join("a.file")).arg("3000");
     good(command.env("PERDURE_TRACK", "pages"));
+}
+
+/// Where pages are tracked threads may store while another one syncs: what they store is in that sync or in the next. Also where the kernel
+/// has no userfaultfd to watch pages with, and where a child keeps what is synced from being brought to the file.
+#[test]
+fn what_is_stored_during_a_sync_is_in_it_or_in_the_next() {
+    for (how, stores) in [
+        (Built::C11, "300000"),
+        // Its marks are set meanwhile, too.
+        (Built::tracking("-O2"), "300000"),
+    ] {
+        let program = build("stores_meanwhile.c", how);
+        for words in [&[stores][..], &[stores, "fork"]] {
+            for has_userfaultfd in [true, false] {
+                let folder = tempfile::tempdir().unwrap();
+                let mut command = Command::new(&program);
+                command
+                    .arg(folder.path().join("a.data"))
+                    .args(words)
+                    .env("PERDURE_TRACK", "pages");
+                if !has_userfaultfd {
+                    without_userfaultfd(&mut command);
+                }
+                good(&mut command);
+            }
+        }
+    }
+}
+
+/// The program runs as on a kernel that does not have it.
+fn without_userfaultfd(command: &mut Command) {
+    let step = |code: u32, value: u32, then: u8, otherwise: u8| libc::sock_filter {
+        code: code as u16,
+        jt: then,
+        jf: otherwise,
+        k: value,
+    };
+    use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
+    // The number is the first thing that a filter can look at.
+    let filter = [
+        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
+        step(
+            BPF_JMP | BPF_JEQ | BPF_K,
+            libc::SYS_userfaultfd as u32,
+            0,
+            1,
+        ),
+        step(
+            BPF_RET | BPF_K,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+            0,
+            0,
+        ),
+        step(BPF_RET | BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let set = move || {
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_ptr().cast_mut(),
+        };
+        // SAFETY: two system calls, the second of which reads the filter, which lives as long as this closure.
+        let code = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            )
+        };
+        match code {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec it makes two system calls and nothing else.
+    unsafe { command.pre_exec(set) };
 }
