@@ -235,16 +235,19 @@ fn write_back_runs(
     heap: &mut dyn Storage,
     runs: &[(Range<u64>, u64)],
 ) -> io::Result<u64> {
-    let page = |index: u32| runs[index as usize].0.start / PAGE_BYTES;
     // Of each page the latest first.
-    let mut order: Vec<u32> = (0..runs.len() as u32).rev().collect();
-    order.sort_by_key(|&index| page(index));
+    let mut order: Vec<(u64, u32)> = runs
+        .iter()
+        .zip(0_u32..)
+        .map(|((run, _), index)| (run.start / PAGE_BYTES, !index))
+        .collect();
+    order.sort_unstable();
     let mut buffer = [0; PAGE_BYTES as usize];
     let mut total = 0;
-    for of_page in order.chunk_by(|&a, &b| page(a) == page(b)) {
+    for of_page in order.chunk_by(|a, b| a.0 == b.0) {
         let mut done = 0;
-        for &index in of_page {
-            let (run, from) = &runs[index as usize];
+        for &(_, index) in of_page {
+            let (run, from) = &runs[!index as usize];
             let DirtyPage { page, lines } = DirtyPage::of(run);
             let lines = lines & !done;
             done |= lines;

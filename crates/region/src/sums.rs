@@ -12,7 +12,7 @@ use crate::layout::{
     page_sum,
 };
 use crate::map::Map;
-use crate::pages::PageSet;
+use crate::pages::{PageNotes, PageSet};
 use crate::storage::Storage;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind as IoKind};
@@ -136,15 +136,17 @@ impl Sums {
         if !self.usable {
             blank(&mut **file)?;
         }
-        let mut gathered: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut gathered = PageNotes::of_last();
         let whole = fill(&mut |page, sum| {
-            gathered.insert(page, sum);
-            if gathered.len() < GATHERED_MAX {
+            gathered.extend([(page, sum)]);
+            if gathered.len_max() < GATHERED_MAX {
                 return Ok(());
             }
-            write_runs(&mut **file, &std::mem::take(&mut gathered))
+            let written = write_runs(&mut **file, gathered.in_order());
+            gathered.clear();
+            written
         })?;
-        write_runs(&mut **file, &gathered)?;
+        write_runs(&mut **file, gathered.in_order())?;
         if !whole {
             blank(&mut **file)?;
         }
@@ -306,11 +308,11 @@ fn blank(file: &mut dyn Storage) -> io::Result<()> {
     file.sync()
 }
 
-/// Writes sums to their places, adjacent ones in one go.
-fn write_runs(file: &mut dyn Storage, sums: &BTreeMap<u64, u64>) -> io::Result<()> {
+/// Writes sums, in ascending order of their pages, to their places; adjacent ones in one go.
+fn write_runs(file: &mut dyn Storage, sums: &[(u64, u64)]) -> io::Result<()> {
     let mut run: Vec<u8> = Vec::new();
     let mut start = 0;
-    for (&page, sum) in sums {
+    for (page, sum) in sums {
         let at = SUMS_START + page * SUM_BYTES as u64;
         if at != start + run.len() as u64 {
             file.write_at(&run, start)?;
