@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// A journal up to this size is left as it is at the end; a longer one is worth two flushes of the heap file.
 const CHECKPOINT_AT_CLOSE_BYTES: u64 = 1 << 20;
-/// Where commits come from marks alone, they are brought to the heap file when so much of the journal waits: lines that change again and
+/// Where a program stores by address, commits are brought to the heap file when so much of the journal waits: lines that change again and
 /// again are written there once.
 const APPLIED_LATE_BYTES: u64 = 256 << 10;
 /// While a writer runs, its note is behind by up to this much of the journal, which is what others read when they open.

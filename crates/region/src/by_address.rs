@@ -108,7 +108,9 @@ pub(crate) struct Outside {
     was_unseen: bool,
     /// In the private way: pages that the kernel named when it was asked last.
     private_seen: usize,
-    /// Threads may store while another one commits: what is compared must be what is committed. See [`Outside::let_stores_go_on`].
+    /// Who reads the program's own file sees what was committed last.
+    is_file: bool,
+    /// Threads may store while another one commits: what is compared must be what is committed. See [`Outside::serve_file`].
     stores_go_on: bool,
     /// Then: pages with marks as they were compared.
     seen: BTreeMap<u64, Page>,
@@ -134,6 +136,7 @@ impl Outside {
             unseen: false,
             was_unseen: false,
             private_seen: 0,
+            is_file: false,
             stores_go_on: false,
             seen: BTreeMap::new(),
             is_alone: false,
@@ -144,9 +147,10 @@ impl Outside {
         })
     }
 
-    /// From now on threads may store while another one commits, if pages alone are tracked: what they store is in that commit or in the next. A
+    /// The region is a file of the program's own. From now on threads may store while another one commits, if pages alone are tracked: what they store is in that commit or in the next. A
     /// page that the kernel has named is named again if it is stored to afterwards; so of each a copy is taken, and that is compared and committed.
-    pub(crate) fn let_stores_go_on(&mut self) {
+    pub(crate) fn serve_file(&mut self) {
+        self.is_file = true;
         self.stores_go_on = self.tracking == Tracking::Pages;
     }
 
@@ -207,10 +211,14 @@ impl Outside {
         self.tracking != Tracking::Lines
     }
 
-    /// Whether lines that change again and again may wait to be written to the heap file: what waits cannot be dropped from memory, and each
-    /// private page is compared by a commit that asks the kernel.
+    /// Whether lines that change again and again may wait to be written to the heap file. What waits cannot be dropped from memory, and where the kernel
+    /// names all private pages, each is compared by a commit that asks it.
     pub(crate) fn is_applied_late(&mut self) -> bool {
-        !self.keeps_copies() && !self.was_unseen && !self.private.has_many()
+        let names_few = match self.tracking {
+            Tracking::Lines => !self.was_unseen,
+            Tracking::Pages | Tracking::Both => self.written.way() == Way::Armed,
+        };
+        names_few && !self.is_file && !self.private.has_many()
     }
 
     /// Whether fresh space that was committed stays as it is: then it does. Where the kernel is asked it names each of its pages.

@@ -323,7 +323,7 @@ impl Region {
 fn opened(files: Files, by_address: ByAddress) -> Result<Region> {
     let mut region = open_on(files, how(by_address))?;
     if let Some(outside) = &mut region.outside {
-        outside.let_stores_go_on();
+        outside.serve_file();
     }
     // Who reads the file should see what was committed, not only who maps it.
     region.checkpoint()?;

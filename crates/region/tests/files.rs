@@ -899,7 +899,7 @@ fn what_was_committed_to_a_file_that_was_cut_is_passed_over() {
     own.set_len(8 * PAGE).unwrap();
     let open = || {
         let by_address = ByAddress {
-            tracking: Tracking::Lines, // the file gets its frames late
+            tracking: Tracking::Lines,
             place: Place::Arena,
             ..ByAddress::default()
         };
@@ -919,6 +919,8 @@ fn what_was_committed_to_a_file_that_was_cut_is_passed_over() {
         store(&region, page);
     }
     region.commit_file().unwrap();
+    let read = fs::read(&path).unwrap();
+    assert_eq!(read[(5 * PAGE) as usize], 5, "who reads it sees the sync");
     // As a kill leaves it.
     let left = beside.each_ref().map(|path| fs::read(path).unwrap());
     region.close_file().unwrap();
