@@ -136,8 +136,19 @@ impl Backing {
     ) -> io::Result<()> {
         let mut replayed = Replayed::new(self.tail.end);
         let (journal, heap, path) = (&*self.journal, &*self.heap, &self.path);
-        let mut contents = journal::RunBytes::of(journal)?;
         let present = heap.present_end()?.unwrap_or(u64::MAX);
+        if let Some(runs) = &self.unapplied {
+            for (run, from) in runs {
+                let page = run.start / PAGE_BYTES;
+                if wanted(page) && run.start < present {
+                    journal.read_at(map.slice_mut(run.start, run.end), *from)?;
+                    replayed.note(page, map, spill, heap, path);
+                }
+            }
+            self.private_pages += replayed.private_pages();
+            return Ok(());
+        }
+        let mut contents = journal::RunBytes::of(journal)?;
         let whole = journal::for_each_frame(
             journal,
             self.journal_len,
