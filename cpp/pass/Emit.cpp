@@ -35,13 +35,18 @@ Emitter::Emitter(Module &M)
   if (auto *F = dyn_cast<Function>(Runtime.getCallee()))
     F->setCallingConv(CallingConv::PreserveMost);
   Unseen = M.getOrInsertGlobal("__perdure_unseen", Byte);
+  bool ForTsan = any_of(M, [](const Function &F) {
+    return F.hasFnAttribute(Attribute::SanitizeThread);
+  });
+  ArenaShift = ForTsan ? PERDURE_TSAN_ARENA_SHIFT : PERDURE_ARENA_SHIFT;
+  CardBias = ForTsan ? PERDURE_TSAN_CARD_BIAS : PERDURE_CARD_BIAS;
   UnseenCalls = M.getOrInsertGlobal("__perdure_unseen_calls", Word);
 }
 
 Value *Emitter::inArena(Builder &B, Value *Address) {
   Type *T = Address->getType();
   return B.CreateICmpEQ(
-      B.CreateLShr(Address, ConstantInt::get(T, PERDURE_ARENA_SHIFT)),
+      B.CreateLShr(Address, ConstantInt::get(T, ArenaShift)),
       ConstantInt::get(T, PERDURE_ARENA));
 }
 
@@ -63,7 +68,7 @@ Value *Emitter::card(Builder &B, Value *Address, uint64_t Offset) {
   Value *Of = Offset ? B.CreateAdd(Address, B.getInt64(Offset)) : Address;
   Value *Line = B.CreateLShr(Of, PERDURE_CARD_SHIFT);
   Value *At = B.CreateIntToPtr(
-      B.CreateAdd(Line, B.getInt64(PERDURE_CARD_BIAS)), Pointer);
+      B.CreateAdd(Line, B.getInt64(CardBias)), Pointer);
   // Plain, so that the comparison can read it in memory. Who sets the card at
   // the same time, or clears it, does so where this load may not be moved to.
   LoadInst *Card = B.CreateAlignedLoad(Byte, At, Align(1));

@@ -55,6 +55,8 @@ private:
   llvm::PointerType *Pointer;
   llvm::FunctionCallee Runtime;
   llvm::Constant *Unseen, *UnseenCalls;
+  /// Where the arena and its cards lie: see abi.h.
+  uint64_t ArenaShift, CardBias;
 };
 
 } // namespace perdure

@@ -17,6 +17,10 @@
 #define PERDURE_CARD_BIAS 0x200000000000ull
 #define PERDURE_CARDS_SIZE (1ull << 41) /* of all addresses: 47 bits */
 
+/* The same in objects that ThreadSanitizer instruments too, which leaves programs other addresses: for a library that was built for it. */
+#define PERDURE_TSAN_ARENA_SHIFT 40
+#define PERDURE_TSAN_CARD_BIAS 0x578000000000ull
+
 /* Functions compiled with the pass begin with these twelve bytes: endbr64, and a no-op of eight bytes that ends with the signature.
  * They are aligned to 16 bytes, so that whoever asks an aligned address for them reads within one page. */
 #define PERDURE_SIGNATURE_PROLOGUE_LOW 0x00841F0FFA1E0FF3ull /* the first eight bytes, little-endian */

@@ -157,9 +157,13 @@ mod tests {
                 None => digits.parse().unwrap(),
             }
         };
-        assert_eq!(number("ARENA_SHIFT"), u64::from(arena::SHIFT));
+        let [shift, bias] = match cfg!(tsan) {
+            false => ["ARENA_SHIFT", "CARD_BIAS"],
+            true => ["TSAN_ARENA_SHIFT", "TSAN_CARD_BIAS"],
+        };
+        assert_eq!(number(shift), u64::from(arena::SHIFT));
         assert_eq!(number("ARENA") << arena::SHIFT, arena::START);
         assert_eq!(1 << number("CARD_SHIFT"), LINE_BYTES);
-        assert_eq!(number("CARD_BIAS"), arena::CARD_BIAS);
+        assert_eq!(number(bias), arena::CARD_BIAS);
     }
 }

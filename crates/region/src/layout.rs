@@ -25,28 +25,32 @@ pub const SECTOR_BYTES: u64 = 512;
 /// Where the users' bytes start in the heap file.
 pub const DATA_START: u64 = 8192;
 /// Address space reserved for one region; less is tried where an address-space limit forbids it.
-pub const RESERVE_BYTES_MAX: u64 = 1 << 40;
+pub const RESERVE_BYTES_MAX: u64 = if cfg!(tsan) { 1 << 38 } else { 1 << 40 };
 /// The least address space that is worth opening a region with.
 pub const RESERVE_BYTES_MIN: u64 = 1 << 26;
 
 /// Where heaps lie in programs that store by address, so that pointers in them stay true: the *arena*, 16 TiB that neither
 /// executables, libraries and stacks (whichever way they are randomised) nor AddressSanitizer use. The code that tracks the stores of
 /// such programs has these numbers in it (`cpp/pass/abi.h`).
+///
+/// ThreadSanitizer keeps most addresses for itself. In a library that it instruments (`--cfg tsan`: the project's own tests) the arena is 1 TiB of
+/// what it leaves, and the cards lie in another gap; homes are closer together.
 pub mod arena {
     /// An address lies in the arena if it is 1 when shifted right by this.
-    pub const SHIFT: u32 = 44;
+    pub const SHIFT: u32 = if cfg!(tsan) { 40 } else { 44 };
     pub const START: u64 = 1 << SHIFT;
+    const END: u64 = 2 << SHIFT;
     /// The card of the line at an address: `(address >> CARD_SHIFT) + CARD_BIAS`. Those of all addresses, 2 TiB, lie behind the arena.
     pub const CARD_SHIFT: u32 = super::LINE_BYTES.ilog2();
-    pub const CARD_BIAS: u64 = 2 << SHIFT;
+    pub const CARD_BIAS: u64 = if cfg!(tsan) { 0x5780_0000_0000 } else { END };
     /// A process has no memory from here on.
     pub const ADDRESSES_END: u64 = 1 << 47;
     /// Homes are so far apart at least, and lie at multiples of it; none at the arena's start, where AddressSanitizer begins. So
     /// much is reserved for a heap at first; it grows into what lies behind if nobody is there.
-    pub const HOME_STEP: u64 = 64 << 30;
+    pub const HOME_STEP: u64 = if cfg!(tsan) { 8 << 30 } else { 64 << 30 };
     pub const HOME_FIRST: u64 = START + HOME_STEP;
     /// The last home, with room for a whole region before the arena's last 256 GiB, which are left free.
-    pub const HOME_LAST: u64 = CARD_BIAS - (256 << 30) - super::RESERVE_BYTES_MAX;
+    pub const HOME_LAST: u64 = END - (256 << 30) - super::RESERVE_BYTES_MAX;
 
     /// Where the card of the line at `address` lies.
     pub const fn card(address: u64) -> u64 {

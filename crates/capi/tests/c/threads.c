@@ -75,9 +75,6 @@ int main(int argc, char **argv) {
         return 2;
     moves = atol(argv[2]);
     perdure_options options = PERDURE_OPTIONS;
-#ifdef ANYWHERE
-    options.flags |= PERDURE_ANYWHERE; /* no address is a home: ThreadSanitizer wants them all for itself */
-#endif
     if (perdure_open(argv[1], &options, &heap))
         fail("open");
     bank = perdure_root(heap, "bank");

@@ -20,6 +20,20 @@ pub fn libraries() -> PathBuf {
     folder.into()
 }
 
+/// Has programs look for libraries in this folder first of all. Else they would look in the folders of `LD_LIBRARY_PATH` before, in which cargo puts
+/// the one where an earlier `cargo build` may have left an old library.
+pub fn searched(folder: &Path) -> String {
+    format!("-Wl,--disable-new-dtags,-rpath,{}", folder.display())
+}
+
+/// Where the library is that ThreadSanitizer instruments.
+fn for_tsan() -> PathBuf {
+    let folder = std::env::var_os("PERDURE_TSAN");
+    folder
+        .expect("PERDURE_TSAN names the folder of a libperdure for ThreadSanitizer (./x test --full makes one)")
+        .into()
+}
+
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/c")
@@ -77,6 +91,8 @@ pub enum Compiler {
     Tracking(&'static str),
     /// The system's, with these sanitizers; what they find ends the program.
     Sanitizing(&'static str),
+    /// The compiler that perdure-cc is, without its pass, with these options.
+    Clang(&'static str),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +101,8 @@ pub enum Library {
     Static,
     /// libperdure-preload.so.
     Preload,
+    /// The one that ThreadSanitizer instruments, in the folder that `PERDURE_TSAN` names.
+    ForTsan,
     /// None at all.
     Alone,
 }
@@ -163,6 +181,8 @@ pub fn make(name: &str, how: Built, program: &Path) {
 fn command(name: &str, how: Built, program: &Path) -> Command {
     let mut command = match (how.by, how.is_cxx) {
         (Compiler::Tracking(_), is_cxx) => tracking_compiler(is_cxx),
+        (Compiler::Clang(_), false) => Command::new("clang-19"),
+        (Compiler::Clang(_), true) => Command::new("clang++-19"),
         (_, false) => Command::new("cc"),
         (_, true) => Command::new("c++"),
     };
@@ -174,6 +194,9 @@ fn command(name: &str, how: Built, program: &Path) -> Command {
     command.args(["-Wall", "-Wextra", "-Werror", "-g", "-pthread"]);
     match how.by {
         Compiler::System => command.arg("-O1"),
+        Compiler::Clang(options) => command
+            .args(options.split(' '))
+            .arg("-Wno-unused-command-line-argument"),
         Compiler::Sanitizing(which) => {
             command.arg(format!("-fsanitize={which}"));
             command.args(["-O1", "-fno-sanitize-recover=all"])
@@ -192,15 +215,18 @@ fn command(name: &str, how: Built, program: &Path) -> Command {
         .arg(source(name))
         .args(["-x", "none", "-o"])
         .arg(program);
-    let libraries = libraries();
+    let libraries = match how.library {
+        Library::ForTsan => for_tsan(),
+        _ => libraries(),
+    };
     match how.library {
         Library::Static => {
             command.arg(libraries.join("libperdure.a"));
             command.args(["-ldl", "-lm"]);
         }
-        Library::Shared => {
+        Library::Shared | Library::ForTsan => {
             command.arg("-L").arg(&libraries).arg("-lperdure");
-            command.arg(format!("-Wl,-rpath,{}", libraries.display()));
+            command.arg(searched(&libraries));
         }
         Library::Preload => {
             command
@@ -208,7 +234,7 @@ fn command(name: &str, how: Built, program: &Path) -> Command {
                 .arg("-L")
                 .arg(&libraries)
                 .arg("-lperdure");
-            command.arg(format!("-Wl,-rpath,{}", libraries.display()));
+            command.arg(searched(&libraries));
         }
         Library::Alone => {}
     }
@@ -230,7 +256,7 @@ pub fn preload() -> &'static Path {
             .arg("-o")
             .arg(&library);
         command.arg("-L").arg(libraries()).arg("-lperdure");
-        command.arg(format!("-Wl,-rpath,{}", libraries().display()));
+        command.arg(searched(&libraries()));
         good(&mut command);
         library
     })

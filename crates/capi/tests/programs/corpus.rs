@@ -16,7 +16,9 @@ fn no_program_of_the_corpus_loses_a_store() {
         .arg(compiler.get_program())
         .arg(scratch().join("corpus"))
         .env("PERDURE_PASS", pass.unwrap())
-        .env("LIBPERDURE", libraries());
+        .env("LIBPERDURE", libraries())
+        // See `build::searched`.
+        .env_remove("LD_LIBRARY_PATH");
     let output = run(&mut command);
     let told = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);

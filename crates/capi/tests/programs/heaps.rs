@@ -39,15 +39,15 @@ const BUILDS: [Built; 9] = [
 ];
 
 /// The ways of tracking that such a program can be run with. "" is its own.
-fn ways(how: Built) -> &'static [&'static str] {
+pub fn ways(how: Built) -> &'static [&'static str] {
     match how.by {
-        Compiler::System | Compiler::Sanitizing(_) => &["pages", "verify"],
+        Compiler::System | Compiler::Sanitizing(_) | Compiler::Clang(_) => &["pages", "verify"],
         Compiler::Tracking(_) => &["", "pages", "verify", "lines"],
     }
 }
 
 /// A program in a way of tracking: what the pass missed would be in `report`.
-fn tracked(program: &Path, way: &str, report: &Path) -> Command {
+pub fn tracked(program: &Path, way: &str, report: &Path) -> Command {
     let mut command = Command::new(program);
     command
         .env("PERDURE_TRACK", way)
@@ -56,7 +56,7 @@ fn tracked(program: &Path, way: &str, report: &Path) -> Command {
 }
 
 /// Verify mode found nothing that marks alone would have lost, if there are marks at all.
-fn assert_nothing_missed(how: Built, report: &Path) {
+pub fn assert_nothing_missed(how: Built, report: &Path) {
     if !matches!(how.by, Compiler::Tracking(_)) {
         return;
     }

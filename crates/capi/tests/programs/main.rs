@@ -8,4 +8,5 @@ mod heaps;
 mod kyoto;
 mod lua;
 mod msync;
+mod tsan;
 mod ycsb;

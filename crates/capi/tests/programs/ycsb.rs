@@ -1,7 +1,7 @@
 //! The programs of `./x bench msync`, few operations on every engine that is here: each compares what it reads and, after it opened its store again,
 //! what it left with a model. And the comparison itself: an update that is left out must be found.
 
-use crate::build::{good, libraries, run};
+use crate::build::{good, libraries, run, searched};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,7 +25,7 @@ fn built(compiler: &Path, to: PathBuf, parts: &[&str], options: &[&str]) -> Path
     command.arg("-I").arg(crate_folder.join("include"));
     command.args(DRIVER.iter().chain(parts).map(|name| sources.join(name)));
     command.arg("-L").arg(libraries());
-    command.arg(format!("-Wl,-rpath,{}", libraries().display()));
+    command.arg(searched(&libraries()));
     command.args(options).args(["-lm", "-o"]).arg(&to);
     good(&mut command);
     to
