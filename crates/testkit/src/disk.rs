@@ -51,11 +51,16 @@ struct FileState {
     durable: Vec<u8>,
     /// Bytes of an atom.
     atom: usize,
-    /// Versions of each atom written since the last good flush, oldest first.
-    unsynced: BTreeMap<usize, Vec<Box<[u8]>>>,
-    /// Lengths that the file had since then, oldest first.
-    lengths: Vec<usize>,
+    /// Versions of each atom written since the last good flush, oldest first, each with the number of the operation that wrote it.
+    unsynced: BTreeMap<usize, Vec<Version>>,
+    /// Lengths that the file had since then, likewise.
+    lengths: Vec<(u64, usize)>,
+    /// The operation that is under way.
+    now: u64,
 }
+
+/// What an atom was, and by which operation.
+type Version = (u64, Box<[u8]>);
 
 /// What is on the media of a machine that lost its power, with what may or may not have arrived.
 #[derive(Clone)]
@@ -83,6 +88,7 @@ impl Machine {
             atom,
             unsynced: BTreeMap::new(),
             lengths: Vec::new(),
+            now: 0,
         });
         Machine(Arc::new(Mutex::new(State {
             files: files.collect(),
@@ -121,6 +127,28 @@ impl Machine {
     /// Operations so far.
     pub fn operations(&self) -> u64 {
         self.state().operations
+    }
+
+    /// Flushes what was written to a file by its operations before number `begun`: a flush that ends now and began then, while others wrote on.
+    ///
+    /// # Errors
+    /// Those of faults.
+    pub fn flush_up_to(&self, index: usize, begun: u64) -> io::Result<()> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let fault = state.step(index)?;
+        let file = &mut state.files[index];
+        match fault {
+            None => {
+                file.sync_before(begun);
+                Ok(())
+            }
+            Some(Fault::PowerCut) => Err(io::Error::other("the power went")),
+            Some(Fault::Fails { errno }) => {
+                file.half_sync(&mut state.rng);
+                Err(io::Error::from_raw_os_error(errno))
+            }
+        }
     }
 
     /// Whether the power went.
@@ -174,12 +202,12 @@ impl Wreck {
             let mut bytes = file.durable.clone();
             let len = match pick_if(file.lengths.len(), pick) {
                 0 => file.durable.len(),
-                n => file.lengths[n - 1],
+                n => file.lengths[n - 1].1,
             };
             let longest = file
                 .lengths
                 .iter()
-                .copied()
+                .map(|&(_, len)| len)
                 .max()
                 .unwrap_or(0)
                 .max(bytes.len());
@@ -188,7 +216,7 @@ impl Wreck {
                 let choice = pick(versions.len());
                 let at = atom * file.atom;
                 if choice > 0 && at < bytes.len() {
-                    bytes[at..at + file.atom].copy_from_slice(&versions[choice - 1]);
+                    bytes[at..at + file.atom].copy_from_slice(&versions[choice - 1].1);
                 }
             }
             bytes.resize(len, 0);
@@ -206,12 +234,13 @@ fn pick_if(versions: usize, pick: &mut dyn FnMut(usize) -> usize) -> usize {
 }
 
 impl State {
-    /// Counts an operation. `Some(fault)` if one happens now.
-    fn step(&mut self) -> io::Result<Option<Fault>> {
+    /// Counts an operation of a file. `Some(fault)` if one happens now.
+    fn step(&mut self, index: usize) -> io::Result<Option<Fault>> {
         if self.dead {
             return Err(io::Error::other("the power is off"));
         }
         let number = self.operations;
+        self.files[index].now = number;
         self.operations += 1;
         match self.fault {
             Some((at, fault)) if at == number => {
@@ -237,13 +266,20 @@ impl FileState {
         self.touch(offset, end);
     }
 
+    fn note(&mut self, atom: usize, content: Box<[u8]>) {
+        self.unsynced
+            .entry(atom)
+            .or_default()
+            .push((self.now, content));
+    }
+
     /// The atoms of `[from, to)` have a new version.
     fn touch(&mut self, from: usize, to: usize) {
         for atom in from / self.atom..to.div_ceil(self.atom) {
             let mut content = self.zeros();
             let have = self.live.len().min((atom + 1) * self.atom) - atom * self.atom;
             content[..have].copy_from_slice(&self.live[atom * self.atom..][..have]);
-            self.unsynced.entry(atom).or_default().push(content);
+            self.note(atom, content);
         }
     }
 
@@ -251,7 +287,7 @@ impl FileState {
         if len != self.live.len() {
             let old = self.live.len();
             self.live.resize(len, 0);
-            self.lengths.push(len);
+            self.lengths.push((self.now, len));
             if len < old {
                 // What was cut off reads as zeros if the file grows again, in the cache and later on the medium.
                 self.touch(len, old.min(len.next_multiple_of(self.atom)));
@@ -263,24 +299,35 @@ impl FileState {
                 let durable = len.div_ceil(self.atom)..self.durable.len().div_ceil(self.atom);
                 for atom in gone.into_iter().chain(durable) {
                     let zeros = self.zeros();
-                    self.unsynced.entry(atom).or_default().push(zeros);
+                    self.note(atom, zeros);
                 }
             }
         }
     }
 
-    fn sync(&mut self) {
-        self.durable
-            .resize(self.live.len().next_multiple_of(self.atom), 0);
-        for (atom, versions) in std::mem::take(&mut self.unsynced) {
-            let at = atom * self.atom;
-            if at < self.durable.len() {
-                self.durable[at..at + self.atom]
-                    .copy_from_slice(versions.last().expect("never empty"));
+    /// What was written by operations before this number is durable.
+    fn sync_before(&mut self, begun: u64) {
+        let before = |&(written, _): &(u64, usize)| written < begun;
+        let known = self.lengths.iter().filter(|length| before(length)).count();
+        let newest = self.lengths.drain(..known).next_back();
+        let len = match newest {
+            _ if self.lengths.is_empty() => self.live.len(),
+            Some((_, len)) => len,
+            None => self.durable.len(),
+        };
+        self.durable.resize(len.next_multiple_of(self.atom), 0);
+        let (size, durable) = (self.atom, &mut self.durable);
+        self.unsynced.retain(|&atom, versions| {
+            let older = versions.iter().filter(|(written, _)| *written < begun);
+            let older = older.count();
+            if let Some((_, newest)) = versions.drain(..older).next_back()
+                && atom * size < durable.len()
+            {
+                durable[atom * size..(atom + 1) * size].copy_from_slice(&newest);
             }
-        }
-        self.lengths.clear();
-        self.durable.resize(self.live.len(), 0);
+            !versions.is_empty()
+        });
+        self.durable.resize(len, 0);
     }
 
     /// A flush that failed: some of it arrived, the rest nobody will bring.
@@ -294,7 +341,7 @@ impl FileState {
             let at = atom * self.atom;
             if rng.chance(2) && at + self.atom <= self.durable.len() {
                 self.durable[at..at + self.atom]
-                    .copy_from_slice(versions.last().expect("never empty"));
+                    .copy_from_slice(&versions.last().expect("never empty").1);
             }
         }
     }
@@ -309,7 +356,7 @@ impl SimFile {
     ) -> io::Result<()> {
         let mut guard = self.machine.state();
         let state = &mut *guard;
-        let fault = state.step()?;
+        let fault = state.step(self.index)?;
         let file = &mut state.files[self.index];
         match fault {
             None => {
@@ -409,11 +456,11 @@ impl Flusher for SimFile {
     fn flush(&self) -> io::Result<()> {
         let mut guard = self.machine.state();
         let state = &mut *guard;
-        let fault = state.step()?;
+        let fault = state.step(self.index)?;
         let file = &mut state.files[self.index];
         match fault {
             None => {
-                file.sync();
+                file.sync_before(u64::MAX);
                 Ok(())
             }
             Some(Fault::PowerCut) => Err(io::Error::other("the power went")),

@@ -28,7 +28,11 @@ int fsync(int fd) { return fd < 0; }
 
 #define THREADS 3
 #define NAMES 9
+#ifndef FILE_BYTES
 #define FILE_BYTES (300 * 1000)
+#define LONGEST (60 * 1000) /* pieces, and stores to a file */
+#define COMMITS 25          /* between opening and closing */
+#endif
 
 /* A list of pieces, by raw pointers. */
 struct piece {
@@ -100,7 +104,7 @@ static void fill(struct piece *p, size_t from, uint64_t *seed) {
 
 static void change_list(const char *name, uint64_t *seed) {
     struct piece *first = (struct piece *)perdure_root(heap, name), *made;
-    size_t length = drawn(seed) % 12 ? drawn(seed) % 300 : drawn(seed) % 60000;
+    size_t length = drawn(seed) % 12 ? drawn(seed) % 300 : drawn(seed) % LONGEST;
     switch (drawn(seed) % 5) {
     case 0: /* a piece more in front */
         made = (struct piece *)perdure_malloc(heap, sizeof *made + length);
@@ -201,7 +205,7 @@ static void work_on_heap(uint64_t *seed) {
             open_heap(0);
         tell_state("found", heap_fingerprint());
         struct part parts[THREADS];
-        for (int commits = 1 + (int)(drawn(seed) % 25); commits > 0; commits--) {
+        for (int commits = 1 + (int)(drawn(seed) % COMMITS); commits > 0; commits--) {
             change_heap(seed);
             if (drawn(seed) % 10 == 0) {
                 if (perdure_abort(heap))
@@ -265,7 +269,7 @@ static void close_file(void) {
 
 static void change_file(uint64_t *seed) {
     for (int n = (int)(drawn(seed) % 40); n >= 0; n--) {
-        size_t at = drawn(seed) % FILE_BYTES, length = drawn(seed) % 9 ? drawn(seed) % 100 : drawn(seed) % 20000;
+        size_t at = drawn(seed) % FILE_BYTES, length = drawn(seed) % 9 ? drawn(seed) % 100 : drawn(seed) % (LONGEST / 3);
         if (length > FILE_BYTES - at)
             length = FILE_BYTES - at;
         if (drawn(seed) % 2)
@@ -300,7 +304,7 @@ static void work_on_file(const char *folder, uint64_t *seed) {
         }
         open_file();
         tell_state("found", mixed(1, memory, FILE_BYTES));
-        for (int syncs = 1 + (int)(drawn(seed) % 25); syncs > 0; syncs--) {
+        for (int syncs = 1 + (int)(drawn(seed) % COMMITS); syncs > 0; syncs--) {
             change_file(seed);
             if (drawn(seed) % 10 == 0) {
                 if (perdure_file_abort(file))
