@@ -215,7 +215,8 @@ size_t perdure_missed(perdure *heap, const void **places, size_t count);
 /* Verify mode: what perdure_missed tells, in words: how many lines, and for each place the address, its position in the heap's file, and which block it is in.
  * As snprintf: writes up to size bytes with a zero at the end into text, returns the length of the whole; 0: nothing was missed. A heap
  * lies where it lay, so a debugger finds the store in the next run: "watch *(long *)ADDRESS". In proportion to the heap.
- * PERDURE_REPORT=FILE in the environment: what was missed is appended to that file when a heap or a failure-atomic file is closed. */
+ * PERDURE_REPORT=FILE in the environment: what was missed is appended to that file when a heap or a failure-atomic file is closed; and of lines that
+ * are missed again, by which code, as "addr2line -e" takes it, where the kernel lets a process watch its own stores (see perf_event_open(2)). */
 size_t perdure_report(perdure *heap, char *text, size_t size);
 
 /* What a code means, in a few words; never NULL. */

@@ -5,6 +5,7 @@ use crate::calls::default_tracking;
 use crate::errors::{Failure, Outcome, code, guarded};
 use crate::handle::Listed;
 use crate::marks;
+use crate::report;
 use region::{ByAddress, CommitStats, DATA_START, Place, Region, Tracking};
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -76,7 +77,10 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
         place: Place::Arena,
         ..ByAddress::default()
     };
-    let region = Region::open_file(file, path, by_address)?;
+    let mut region = Region::open_file(file, path, by_address)?;
+    if report::is_wanted() {
+        region.watch_missed_stores();
+    }
     Ok(Box::new(PerdureFile {
         start: region.address() + DATA_START as usize,
         reach: region.reserved_bytes() - DATA_START,

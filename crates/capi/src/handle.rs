@@ -6,6 +6,7 @@ use crate::errors::{Failure, Outcome};
 use crate::files::PerdureFile;
 use crate::gate::{self, Gate, Shared};
 use crate::marks;
+use crate::report;
 use heap::{CommitStats, Durability, Heap, Pin, Tracking};
 use region::Region;
 use std::path::PathBuf;
@@ -71,7 +72,10 @@ impl Listed {
 }
 
 impl Perdure {
-    pub(crate) fn open(heap: Heap, path: PathBuf, tracking: Tracking) -> Box<Perdure> {
+    pub(crate) fn open(mut heap: Heap, path: PathBuf, tracking: Tracking) -> Box<Perdure> {
+        if report::is_wanted() {
+            heap.watch_missed_stores();
+        }
         let handle = Box::new(Perdure {
             start: heap.address(),
             reserved: AtomicUsize::new(reserved(&heap)),

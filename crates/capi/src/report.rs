@@ -9,13 +9,54 @@ use crate::files::PerdureFile;
 use crate::handle::Perdure;
 use heap::Missed;
 use region::{DATA_START, LINE_BYTES};
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
 
-/// The first sentence, and then `describe` for each place that is known; "" if there is nothing to tell.
+/// Whether somebody wants to know so much that finding it out may cost something.
+pub(crate) fn is_wanted() -> bool {
+    std::env::var_os("PERDURE_REPORT").is_some()
+}
+
+/// Which code it was, as `addr2line -e FILE ADDRESS` takes it; and the function, if the file tells.
+fn code_at(instruction: u64) -> String {
+    // The instruction behind the one that stored.
+    let address = instruction - 1;
+    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    let place = std::ptr::with_exposed_provenance::<c_void>(address as usize);
+    // SAFETY: fills the structure, of whatever address; zeros are good, too.
+    let (code, found) = unsafe {
+        let code = libc::dladdr(place, found.as_mut_ptr());
+        (code, found.assume_init())
+    };
+    if code == 0 || found.dli_fname.is_null() || found.dli_fbase.is_null() {
+        return format!("{address:#x}, in no file");
+    }
+    // SAFETY: the loader's: a text, and the first bytes of a file that it has mapped, in which its kind is at 16.
+    let (file, kind) = unsafe {
+        let kind = found.dli_fbase.cast::<u16>().add(8).read();
+        (CStr::from_ptr(found.dli_fname).to_string_lossy(), kind)
+    };
+    // A file that lies anywhere has addresses from 0 on.
+    let base = match u16::from_le(kind) {
+        ET_EXEC => 0,
+        _ => found.dli_fbase.addr() as u64,
+    };
+    let mut text = format!("{file} {:#x}", address - base);
+    if !found.dli_sname.is_null() {
+        // SAFETY: the loader's text.
+        let name = unsafe { CStr::from_ptr(found.dli_sname) };
+        let _ = write!(text, " ({})", name.to_string_lossy());
+    }
+    text
+}
+
+/// The kind of an ELF file that lies where it says.
+const ET_EXEC: u16 = 2;
+
+/// The first sentence, and then `describe` for each place that is known, with the code that stores there; "" if there is nothing to tell.
 fn words(path: &Path, missed: &Missed, describe: &mut dyn FnMut(&mut String, u64)) -> String {
     let mut text = String::new();
     if missed.lines == 0 {
@@ -35,6 +76,12 @@ fn words(path: &Path, missed: &Missed, describe: &mut dyn FnMut(&mut String, u64
         text.push_str("    ");
         describe(&mut text, offset);
         text.push('\n');
+        let of_line = missed.instructions.iter();
+        for &(_, instruction) in
+            of_line.filter(|(line, _)| line / LINE_BYTES == offset / LINE_BYTES)
+        {
+            let _ = writeln!(text, "        stored to by {}", code_at(instruction));
+        }
     }
     let known = missed.offsets.len() as u64;
     if known < missed.lines {

@@ -165,6 +165,11 @@ impl Heap {
         self.region.note_unseen_stores();
     }
 
+    /// As [`Region::watch_missed_stores`].
+    pub fn watch_missed_stores(&mut self) {
+        self.region.watch_missed_stores();
+    }
+
     /// As [`Region::missed`].
     pub fn missed(&self) -> Missed {
         self.region.missed()

@@ -15,6 +15,7 @@ use crate::layout::{DATA_START, LINE_BYTES, PAGE_BYTES, PAGE_LINES};
 use crate::map::Map;
 use crate::pages::PageNotes;
 use crate::private::{Private, without};
+use crate::watch::Watches;
 use crate::written::{Way, Written};
 use crate::{Error, ErrorKind, Region, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -63,6 +64,9 @@ pub struct Missed {
     pub lines: u64,
     /// Of the first different ones, the offset of the first byte that had changed.
     pub offsets: Vec<u64>,
+    /// What stored to some of those lines, where that was watched ([`Region::watch_missed_stores`]): the line's offset, and the address of the
+    /// instruction behind the one that stored.
+    pub instructions: Vec<(u64, u64)>,
 }
 
 impl Missed {
@@ -71,13 +75,7 @@ impl Missed {
         self.lines += u64::from(lines.count_ones());
         let places = (DirtyPage { page, lines }).runs();
         let room = OFFSETS_KEPT.saturating_sub(self.offsets.len());
-        let start = page * PAGE_BYTES;
-        let first_changed = |line: u64| {
-            let mut bytes = (line - start) as usize..PAGE_BYTES as usize;
-            bytes
-                .find(|&at| now[at] != image[at])
-                .map_or(line, |at| start + at as u64)
-        };
+        let first_changed = |line: u64| first_changed(line, now, image);
         let line_of = |offset: u64| offset / LINE_BYTES;
         let lines = places.flat_map(|run| run.step_by(LINE_BYTES as usize));
         let is_new = |line: &u64| self.offsets.iter().all(|&at| line_of(at) != line_of(*line));
@@ -86,6 +84,44 @@ impl Missed {
             room => lines.filter(is_new).take(room).collect(),
         };
         self.offsets.extend(new.into_iter().map(first_changed));
+    }
+}
+
+/// The first byte from the beginning of a line on in which its page, which is `now`, differs from its image.
+fn first_changed(line: u64, now: &[u8], image: &[u8]) -> u64 {
+    let start = line / PAGE_BYTES * PAGE_BYTES;
+    let mut bytes = (line - start) as usize..PAGE_BYTES as usize;
+    let found = bytes.find(|&at| now[at] != image[at]);
+    found.map_or(line, |at| start + at as u64)
+}
+
+impl Missed {
+    /// Notes what stored to these lines of a page, if that was watched; else they are watched from now on.
+    fn note_instructions(
+        &mut self,
+        watches: &mut Watches,
+        dirty: DirtyPage,
+        now: &[u8],
+        image: &[u8],
+    ) {
+        for line in dirty
+            .runs()
+            .flat_map(|run| run.step_by(LINE_BYTES as usize))
+        {
+            if self.instructions.iter().any(|&(known, _)| known == line) {
+                continue;
+            }
+            let found = watches
+                .stored_to(line)
+                .map(|instruction| (line, instruction));
+            let before = self.instructions.len();
+            self.instructions.extend(found);
+            if self.instructions.len() > before {
+                watches.forget(line);
+            } else if before < OFFSETS_KEPT {
+                watches.want(first_changed(line, now, image));
+            }
+        }
     }
 }
 
@@ -121,6 +157,8 @@ pub(crate) struct Outside {
     buffers: Vec<Page>,
     missed: Missed,
     pub(crate) private: Private,
+    /// Where somebody wants to know what stores without a mark.
+    watches: Option<Watches>,
 }
 
 impl Outside {
@@ -144,6 +182,7 @@ impl Outside {
             buffers: Vec::new(),
             missed: Missed::default(),
             private: Private::new(budget_bytes),
+            watches: None,
         })
     }
 
@@ -180,6 +219,9 @@ impl Outside {
     /// In a process that was split off: what watched the parent's pages does not watch the child's.
     pub(crate) fn become_child(&mut self) {
         self.written.stop_watching();
+        if let Some(watches) = &mut self.watches {
+            watches.become_child();
+        }
     }
 
     /// What was stored to `range` so far is known otherwise.
@@ -313,7 +355,12 @@ impl Outside {
                     }
                     if counts {
                         // Of lines that are only taken for stored to, nobody missed any.
-                        self.missed.note(page, stored & !unknown, now, image);
+                        let lines = stored & !unknown;
+                        self.missed.note(page, lines, now, image);
+                        if let Some(watches) = &mut self.watches {
+                            let dirty = DirtyPage { page, lines };
+                            self.missed.note_instructions(watches, dirty, now, image);
+                        }
                     }
                     match taken {
                         Some(copy) if cards.lines_of(page) != 0 => {
@@ -324,6 +371,9 @@ impl Outside {
                     }
                 }
             }
+        }
+        if let Some(watches) = &mut self.watches {
+            watches.begin(map.base() as u64);
         }
         Ok(())
     }
@@ -469,6 +519,16 @@ impl Region {
     pub fn missed(&self) -> Missed {
         let outside = self.outside.as_ref();
         outside.map_or_else(Missed::default, |outside| outside.missed.clone())
+    }
+
+    /// In verify mode: from now on finds out, where it can, which instructions store without a mark to lines of which some were missed before. Costs a
+    /// microsecond or two for each store to one of the four places that are watched.
+    pub fn watch_missed_stores(&mut self) {
+        if let Some(outside) = &mut self.outside
+            && outside.tracking == Tracking::Both
+        {
+            outside.watches.get_or_insert_default();
+        }
     }
 
     /// Marks what was stored and is not marked yet. To be called before anything is concluded from cards.

@@ -42,6 +42,7 @@ mod spill;
 pub mod storage;
 mod sums;
 mod sync;
+mod watch;
 mod written;
 
 pub use by_address::{ByAddress, Missed, Place, Tracking};

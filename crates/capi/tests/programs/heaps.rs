@@ -274,6 +274,59 @@ fn verify_mode_tells_what_was_missed_and_where() {
     assert_eq!(told.matches(&first).count(), 2, "{told}");
 }
 
+/// Of lines that are missed again it is told which code stores there, and of code that marks what it stores nothing.
+#[test]
+#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
+fn verify_mode_tells_which_code_stores_without_marks() {
+    if !may_watch_stores() {
+        eprintln!("left out: this machine lets no process watch its own stores");
+        return;
+    }
+    let program = build("missed_again.c", Built::C11);
+    let folder = folder();
+    let (heap, report) = (folder.path().join("m.heap"), folder.path().join("report"));
+    good(tracked(&program, "verify", &report).arg(&heap).arg("3"));
+    let told = std::fs::read_to_string(&report).unwrap();
+    let prefix = format!("        stored to by {} 0x", program.display());
+    let mut functions: Vec<String> = Vec::new();
+    for address in told.lines().filter_map(|line| line.strip_prefix(&prefix)) {
+        let mut command = Command::new("addr2line");
+        command.args(["-f", "-e"]).arg(&program);
+        let found = good(command.arg(address.split(' ').next().unwrap()));
+        functions.extend(found.lines().next().map(String::from));
+    }
+    functions.sort_unstable();
+    assert_eq!(
+        functions,
+        ["forgets_it_in_a_thread", "forgets_the_mark"],
+        "{told}"
+    );
+}
+
+/// Whether the kernel gives this process a debug register.
+fn may_watch_stores() -> bool {
+    let watched = 0u64;
+    // perf_event_attr: a breakpoint for stores, 72 bytes, at each one, not in the kernel; its place and its length.
+    let attributes: [u64; 9] = [
+        5 | 72 << 32,
+        0,
+        1,
+        0,
+        0,
+        1 << 5 | 1 << 6,
+        2 << 32,
+        (&raw const watched).addr() as u64,
+        8,
+    ];
+    // SAFETY: reads the attributes, which are as long as they say.
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, 0) };
+    if fd >= 0 {
+        // SAFETY: a descriptor that was just made and is nobody else's.
+        unsafe { libc::close(fd as i32) };
+    }
+    fd >= 0
+}
+
 /// Address space for more than 64 GiB is reserved when it is needed.
 #[test]
 #[expect(clippy::print_stderr, reason = "who runs the tests should know")]
