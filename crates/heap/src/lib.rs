@@ -37,7 +37,7 @@ pub use fetch::Fetched;
 pub use region::{
     Access, ByAddress, CommitStats, Durability, Error, ErrorKind, Facts, Flush, Flushed, Forked,
     LIMIT_BYTES_MIN, Media, Memory, Missed, Options, Pin, Place, Result, Tracking, Verify,
-    journal_path, mark_address, mark_closed_descriptors, reserve_card_space, sums_path,
+    journal_path, mark_address, mark_closed_descriptors, mark_lines, reserve_card_space, sums_path,
 };
 pub use table::Table;
 pub use walk::{Element, Elements};

@@ -9,7 +9,7 @@
 use crate::layout::{LINE_BYTES, PAGE_BYTES, arena};
 use crate::map::Map;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 struct Space {
     /// Where the kernel counts all memory that could be written to (`vm.overcommit_memory = 2`) the cards are read-only at first.
@@ -56,6 +56,38 @@ pub(crate) fn window(address: u64, len: u64) -> Option<Map> {
     // Of a region that lay here before.
     map.drop_pages(0, map.len()).ok()?;
     Some(map)
+}
+
+/// Whether the cards of `len` bytes at `address` in the arena are set, all of them. False also where nobody can tell. Takes no lock and no memory.
+#[inline]
+pub(crate) fn are_set(address: u64, len: u64) -> bool {
+    let end = address.saturating_add(len);
+    if address >> arena::SHIFT != 1 || end.saturating_sub(1) >> arena::SHIFT != 1 || len == 0 {
+        return false;
+    }
+    if !matches!(SPACE.get(), Some(Some(_))) {
+        return false;
+    }
+    const SET: u64 = 0x0101_0101_0101_0101;
+    let (mut card, end) = (arena::card(address), arena::card(end - 1) + 1);
+    while card < end {
+        let is_word = card.is_multiple_of(8) && card + 8 <= end;
+        // SAFETY: cards, mapped for ever and readable; words of them are aligned.
+        let is_set = unsafe {
+            if is_word {
+                let word = std::ptr::with_exposed_provenance_mut(card as usize);
+                AtomicU64::from_ptr(word).load(Ordering::Relaxed) == SET
+            } else {
+                let byte = std::ptr::with_exposed_provenance_mut(card as usize);
+                AtomicU8::from_ptr(byte).load(Ordering::Relaxed) != 0
+            }
+        };
+        if !is_set {
+            return false;
+        }
+        card += if is_word { 8 } else { 1 };
+    }
+    true
 }
 
 /// Nothing needs to be known of stores to `address` and what lies around it, if no region can lie there: its card and its neighbours' are set, so
@@ -126,6 +158,25 @@ mod tests {
         assert_eq!(card_of(arena::ADDRESSES_END - 1), 1);
         settle(arena::ADDRESSES_END);
         settle(u64::MAX);
+    }
+
+    /// Each line counts, also at the ends, where cards are not read in words.
+    #[test]
+    fn cards_are_set_if_all_are() {
+        assert!(reserve_card_space());
+        let home = arena::HOME_FIRST + 9 * arena::HOME_STEP;
+        let mut map = window(home, 1 << 20).unwrap();
+        map.slice_mut(3, 53).fill(1);
+        let (start, len) = (home + 3 * LINE_BYTES, 50 * LINE_BYTES);
+        assert!(are_set(start, len) && are_set(start + 63, 1) && are_set(start + 70, 9));
+        assert!(!are_set(start - 1, 2) && !are_set(start, len + 1) && !are_set(start, 0));
+        for card in 3..53 {
+            map.slice_mut(card, card + 1).fill(0);
+            assert!(!are_set(start, len), "card {card}");
+            map.slice_mut(card, card + 1).fill(1);
+        }
+        settle(0x7123_0000_0000);
+        assert!(!are_set(0x7123_0000_0000, 64) && !are_set(start, u64::MAX));
     }
 
     #[test]

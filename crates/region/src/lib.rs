@@ -58,7 +58,7 @@ pub use memory::Memory;
 pub use open::{
     Access, Facts, LIMIT_BYTES_MIN, Options, Redundancy, Verify, journal_path, sums_path,
 };
-pub use registry::mark_address;
+pub use registry::{mark_address, mark_lines};
 pub use storage::Storage;
 
 /// The result of every operation that may fail here.

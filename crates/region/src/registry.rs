@@ -3,6 +3,7 @@
 //! The invariant: a place has an end exactly as long as its region's marks live.
 
 use crate::card_space;
+use crate::layout::LINE_BYTES;
 use crate::marks::Marks;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
@@ -110,6 +111,10 @@ impl Drop for Listed {
 /// Notes that a program stores to `len` bytes at `address`; nothing where no region lies. Takes no lock and no memory, so signal handlers may call
 /// it. The region must not be closed meanwhile.
 pub fn mark_address(address: usize, len: usize) {
+    // Copies within what was changed already are many: whoever sees the cards set may leave it at that.
+    if len == 0 || card_space::are_set(address as u64, len as u64) {
+        return;
+    }
     card_space::settle(address as u64);
     card_space::settle((address as u64).saturating_add((len as u64).saturating_sub(1)));
     let used = PLACES_USED.load(Ordering::Acquire);
@@ -127,6 +132,15 @@ pub fn mark_address(address: usize, len: usize) {
             marks.mark((from - start) as u64, (to - from) as u64);
         }
     }
+}
+
+/// The same for the lines from the first to the last: addresses in lines.
+pub fn mark_lines(first: usize, last: usize) {
+    let line = LINE_BYTES as usize;
+    mark_address(
+        first.wrapping_mul(line),
+        (last.wrapping_sub(first) + 1) * line,
+    );
 }
 
 #[cfg(test)]
@@ -147,10 +161,12 @@ mod tests {
         mark_address(start + 4096 * 700, 4096 * 2 + 1);
         mark_address(start + len as usize - 1, 1 << 20); // as far as it is the region's
         mark_address(start - 100, 101);
+        mark_lines((start + 4096 * 5) / 64, (start + 4096 * 6) / 64);
         mark_address(start + len as usize, 8);
         let found = marks.marked_pages(len);
-        assert_eq!(found, [0, 3, 700, 701, 702, len / PAGE_BYTES - 1]);
-        assert_eq!(marks.marked_pages(702 * PAGE_BYTES), [0, 3, 700, 701]);
+        assert_eq!(found, [0, 3, 5, 6, 700, 701, 702, len / PAGE_BYTES - 1]);
+        assert_eq!(marks.marked_pages(702 * PAGE_BYTES), [0, 3, 5, 6, 700, 701]);
+        assert_eq!((marks.lines_of(5), marks.lines_of(6)), (u64::MAX, 1));
         assert_eq!(marks.lines_of(0), 1);
         assert_eq!(marks.lines_of(3), 0b11);
         assert_eq!(marks.lines_of(701), u64::MAX);
