@@ -220,6 +220,19 @@ void CallEmitter::known(CallBase &Call, const KnownFunction &Row) {
 // Functions that may or may not be instrumented
 //===----------------------------------------------------------------------===//
 
+/// Whether the function at an address begins with the signature.
+static Value *isSigned(IRBuilder<> &B, Value *Address) {
+  Value *At = B.CreateIntToPtr(
+      B.CreateAdd(
+          B.CreateAnd(Address, B.getInt64(-int64_t(PERDURE_SIGNATURE_ALIGN))),
+          B.getInt64(PERDURE_SIGNATURE_OFFSET)),
+      B.getPtrTy());
+  LoadInst *Found = B.CreateAlignedLoad(B.getInt32Ty(), At, Align(4));
+  Found->setMetadata(LLVMContext::MD_nosanitize,
+                     MDNode::get(B.getContext(), {}));
+  return B.CreateICmpEQ(Found, B.getInt32(PERDURE_SIGNATURE));
+}
+
 Value *CallEmitter::isUnseen(CallBase &Call) {
   Builder B(&Call);
   Type *Byte = B.getInt8Ty();
@@ -229,21 +242,8 @@ Value *CallEmitter::isUnseen(CallBase &Call) {
     // 0 until the program's start has asked: unseen, which is always right.
     return B.CreateICmpEQ(B.CreateLoad(Byte, Slot), B.getInt8(0));
   }
-  // Asked at the address rounded down, which lies in the callee's page in any
-  // case; then a callee that is not aligned is not instrumented.
-  Value *Target = Call.getCalledOperand();
-  Value *Address = B.CreatePtrToInt(Target, B.getInt64Ty());
-  Value *At = B.CreateIntToPtr(
-      B.CreateAdd(
-          B.CreateAnd(Address, B.getInt64(-int64_t(PERDURE_SIGNATURE_ALIGN))),
-          B.getInt64(PERDURE_SIGNATURE_OFFSET)),
-      B.getPtrTy());
-  LoadInst *Found = B.CreateAlignedLoad(B.getInt32Ty(), At, Align(4));
-  Found->setMetadata(LLVMContext::MD_nosanitize,
-                     MDNode::get(M.getContext(), {}));
-  Value *Other = B.CreateICmpNE(Found, B.getInt32(PERDURE_SIGNATURE));
-  Value *Low = B.CreateAnd(Address, B.getInt64(PERDURE_SIGNATURE_ALIGN - 1));
-  return B.CreateOr(Other, B.CreateICmpNE(Low, B.getInt64(0)));
+  Value *Address = B.CreatePtrToInt(Call.getCalledOperand(), B.getInt64Ty());
+  return B.CreateNot(isSigned(B, Address));
 }
 
 /// The return that a call in tail position is followed by.
@@ -387,6 +387,7 @@ void CallEmitter::sign(Function &F) {
   LLVMContext &C = F.getContext();
   F.setPrologueData(ConstantStruct::getAnon(
       {ConstantInt::get(Type::getInt64Ty(C), PERDURE_SIGNATURE_PROLOGUE_LOW),
+       ConstantInt::get(Type::getInt32Ty(C), PERDURE_SIGNATURE_PROLOGUE_HIGH),
        ConstantInt::get(Type::getInt32Ty(C), PERDURE_SIGNATURE)},
       /*Packed=*/true));
   F.setAlignment(std::max(F.getAlign().valueOrOne(),
@@ -494,16 +495,9 @@ void CallEmitter::finish() {
       B.CreateLoad(Pointer, B.CreateInBoundsGEP(Pointer, Table, I));
   Value *Address = B.CreatePtrToInt(Target, Word);
   // A weak function that is not there is never called; then nothing is asked.
-  auto *There = BasicBlock::Create(C, "", F, Read);
-  B.CreateCondBr(B.CreateICmpEQ(Address, B.getInt64(0)), Next, There);
-  B.SetInsertPoint(There);
-  Value *Low = B.CreateAnd(Address, B.getInt64(PERDURE_SIGNATURE_ALIGN - 1));
-  B.CreateCondBr(B.CreateICmpEQ(Low, B.getInt64(0)), Read, Strange);
+  B.CreateCondBr(B.CreateICmpEQ(Address, B.getInt64(0)), Next, Read);
   B.SetInsertPoint(Read);
-  Value *Found = B.CreateLoad(
-      B.getInt32Ty(), B.CreateConstGEP1_64(Byte, Target, PERDURE_SIGNATURE_OFFSET));
-  B.CreateCondBr(B.CreateICmpEQ(Found, B.getInt32(PERDURE_SIGNATURE)), Hit,
-                 Strange);
+  B.CreateCondBr(isSigned(B, Address), Hit, Strange);
   B.SetInsertPoint(Hit);
   B.CreateStore(B.getInt8(1), B.CreateInBoundsGEP(Byte, Bytes, I));
   B.CreateBr(Next);

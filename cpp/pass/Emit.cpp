@@ -2,7 +2,9 @@
 
 #include "Emit.h"
 #include "abi.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -23,17 +25,6 @@ Emitter::Emitter(Module &M)
     : M(M), Byte(Type::getInt8Ty(M.getContext())),
       Word(Type::getInt64Ty(M.getContext())),
       Pointer(PointerType::getUnqual(M.getContext())) {
-  AttributeList Attributes = AttributeList().addFnAttributes(
-      M.getContext(), AttrBuilder(M.getContext())
-                          .addAttribute(Attribute::NoUnwind)
-                          // The resolver of lazy binding would not keep r10.
-                          .addAttribute(Attribute::NonLazyBind)
-                          .addAttribute(Attribute::Cold));
-  Runtime = M.getOrInsertFunction("__perdure_mark", Attributes,
-                                  Type::getVoidTy(M.getContext()), Pointer,
-                                  Word);
-  if (auto *F = dyn_cast<Function>(Runtime.getCallee()))
-    F->setCallingConv(CallingConv::PreserveMost);
   Unseen = M.getOrInsertGlobal("__perdure_unseen", Byte);
   bool ForTsan = any_of(M, [](const Function &F) {
     return F.hasFnAttribute(Attribute::SanitizeThread);
@@ -41,6 +32,71 @@ Emitter::Emitter(Module &M)
   ArenaShift = ForTsan ? PERDURE_TSAN_ARENA_SHIFT : PERDURE_ARENA_SHIFT;
   CardBias = ForTsan ? PERDURE_TSAN_CARD_BIAS : PERDURE_CARD_BIAS;
   UnseenCalls = M.getOrInsertGlobal("__perdure_unseen_calls", Word);
+}
+
+Function *Emitter::outOfLine(StringRef Name, ArrayRef<Type *> Parameters,
+                             Body Make) {
+  if (Function *There = M.getFunction(Name))
+    return There;
+  LLVMContext &C = M.getContext();
+  auto *F = Function::Create(
+      FunctionType::get(Type::getVoidTy(C), Parameters, false),
+      GlobalValue::LinkOnceODRLinkage, Name, M);
+  F->setVisibility(GlobalValue::HiddenVisibility);
+  F->setComdat(M.getOrInsertComdat(Name));
+  F->setDSOLocal(true);
+  F->setCallingConv(CallingConv::PreserveMost);
+  F->addFnAttr(Attribute::NoUnwind);
+  F->addFnAttr(Attribute::Cold);
+  F->addFnAttr("perdure-instrumented");
+  F->setUWTableKind(UWTableKind::Default);
+  IRBuilder<> B(BasicBlock::Create(C, "", F));
+  Make(B, *F);
+  B.CreateRetVoid();
+  return F;
+}
+
+/// The runtime's function of the same type, in tail position.
+static void goOn(IRBuilder<> &B, Function &F, StringRef Name) {
+  Module &M = *F.getParent();
+  FunctionCallee To = M.getOrInsertFunction(Name, F.getFunctionType());
+  auto *Declared = cast<Function>(To.getCallee());
+  Declared->setCallingConv(CallingConv::PreserveMost);
+  // The resolver of lazy binding would not keep r10.
+  Declared->addFnAttr(Attribute::NonLazyBind);
+  Declared->addFnAttr(Attribute::NoUnwind);
+  SmallVector<Value *, 2> Arguments;
+  for (Argument &A : F.args())
+    Arguments.push_back(&A);
+  CallInst *Call = B.CreateCall(To, Arguments);
+  Call->setCallingConv(CallingConv::PreserveMost);
+  Call->setTailCallKind(CallInst::TCK_MustTail);
+}
+
+void Emitter::callOutOfLine(Builder &B, Function *F,
+                            ArrayRef<Value *> Arguments) {
+  Type *Nothing = Type::getVoidTy(M.getContext());
+  SmallVector<Type *, 3> Types{Pointer};
+  SmallVector<Value *, 3> Operands{F};
+  std::string Constraints = "i";
+  static constexpr const char *Registers[] = {",{rdi}", ",{rsi}"};
+  for (auto [Number, A] : enumerate(Arguments)) {
+    Types.push_back(A->getType());
+    Operands.push_back(A);
+    Constraints += Registers[Number];
+  }
+  Constraints += ",~{r11}";
+  for (unsigned I = 0; I != 32; ++I)
+    Constraints += ",~{xmm" + std::to_string(I) + "}";
+  for (unsigned I = 0; I != 8; ++I)
+    Constraints += ",~{k" + std::to_string(I) + "}";
+  Constraints += ",~{memory},~{dirflag},~{fpsr},~{flags}";
+  B.CreateCall(InlineAsm::get(FunctionType::get(Nothing, Types, false),
+                              "call ${0:P}", Constraints,
+                              /*hasSideEffects=*/true),
+               Operands);
+  // What the call pushes must not be a leaf function's own.
+  B.GetInsertBlock()->getParent()->addFnAttr(Attribute::NoRedZone);
 }
 
 Value *Emitter::inArena(Builder &B, Value *Address) {
@@ -60,13 +116,27 @@ Instruction *Emitter::when(Value *Condition, Instruction *At, bool Unlikely) {
 }
 
 void Emitter::callMark(Builder &B, Value *Start, Value *Length) {
-  CallInst *Call = B.CreateCall(Runtime, {Start, Length});
-  Call->setCallingConv(CallingConv::PreserveMost);
+  Function *F = outOfLine("perdure.mark", {Pointer, Word},
+                          [](IRBuilder<> &To, Function &From) {
+                            goOn(To, From, "__perdure_mark");
+                          });
+  callOutOfLine(B, F, {Start, Length});
 }
 
-Value *Emitter::card(Builder &B, Value *Address, uint64_t Offset) {
+void Emitter::callMarkLines(Builder &B, Value *First, Value *Last) {
+  Function *F = outOfLine("perdure.mark_lines", {Word, Word},
+                          [](IRBuilder<> &To, Function &From) {
+                            goOn(To, From, "__perdure_mark_lines");
+                          });
+  callOutOfLine(B, F, {First, Last});
+}
+
+Value *Emitter::line(Builder &B, Value *Address, uint64_t Offset) {
   Value *Of = Offset ? B.CreateAdd(Address, B.getInt64(Offset)) : Address;
-  Value *Line = B.CreateLShr(Of, PERDURE_CARD_SHIFT);
+  return B.CreateLShr(Of, PERDURE_CARD_SHIFT);
+}
+
+Value *Emitter::card(Builder &B, Value *Line) {
   Value *At = B.CreateIntToPtr(
       B.CreateAdd(Line, B.getInt64(CardBias)), Pointer);
   // Plain, so that the comparison can read it in memory. Who sets the card at
@@ -81,19 +151,24 @@ Value *Emitter::card(Builder &B, Value *Address, uint64_t Offset) {
 void Emitter::markCards(Instruction *At, Value *Address, uint64_t Size,
                         Align Alignment) {
   Builder B(At);
+  Value *First = line(B, Address, 0), *Last = First;
   // Cards are 0 or 1, so that the AND of several tells of all.
-  Value *Set = card(B, Address, 0);
+  Value *Set = card(B, First);
   bool OneLine = Size <= std::min<uint64_t>(Alignment.value(), LineSize);
   if (!OneLine) {
     for (uint64_t Offset = LineSize; Offset < Size - 1; Offset += LineSize)
-      Set = B.CreateAnd(Set, card(B, Address, Offset));
-    if (Size > 1)
-      Set = B.CreateAnd(Set, card(B, Address, Size - 1));
+      Set = B.CreateAnd(Set, card(B, line(B, Address, Offset)));
+    if (Size > 1) {
+      Last = line(B, Address, Size - 1);
+      Set = B.CreateAnd(Set, card(B, Last));
+    }
   }
   Instruction *Then =
       when(B.CreateICmpEQ(Set, B.getInt8(0)), At, /*Unlikely=*/true);
+  // Told by lines, as they are in registers here: the address is not, where the
+  // store computes its own.
   Builder Cold(Then);
-  callMark(Cold, Cold.CreateIntToPtr(Address, Pointer), Cold.getInt64(Size));
+  callMarkLines(Cold, First, Last);
 }
 
 void Emitter::mark(const Mark &Next) {
@@ -117,19 +192,24 @@ void Emitter::markRange(Instruction *At, Value *Start, Value *Length) {
   Builder C(InArena);
   if (isa<ConstantInt>(Length))
     return callMark(C, Start, Length);
-  // Up to a line: two cards tell. Otherwise the call does.
+  // Up to a line: two cards tell. Otherwise the call does, unless there is
+  // nothing: programs copy nothing quite often.
   Value *Last = C.CreateSub(Length, C.getInt64(1));
   Value *Short = C.CreateICmpULT(Last, C.getInt64(LineSize));
   Instruction *Look = when(Short, InArena, /*Unlikely=*/false);
   Builder D(Look);
   Value *End = D.CreateAdd(Address, Last);
   Value *Clean = D.CreateICmpEQ(
-      D.CreateAnd(card(D, Address, 0), card(D, End, 0)), D.getInt8(0));
+      D.CreateAnd(card(D, line(D, Address, 0)), card(D, line(D, End, 0))),
+      D.getInt8(0));
   BasicBlock *Looked = Look->getParent();
   Builder J(InArena);
   PHINode *Call = J.CreatePHI(J.getInt1Ty(), 2);
-  for (BasicBlock *P : predecessors(InArena->getParent()))
-    Call->addIncoming(P == Looked ? Clean : J.getTrue(), P);
+  for (BasicBlock *P : predecessors(InArena->getParent())) {
+    Builder K(P->getTerminator());
+    Call->addIncoming(
+        P == Looked ? Clean : K.CreateICmpNE(Length, K.getInt64(0)), P);
+  }
   Builder E(when(Call, InArena, /*Unlikely=*/false));
   callMark(E, Start, Length);
 }
@@ -190,20 +270,26 @@ void Emitter::mark(const LaneWrite &W) {
   markRange(Any, Start, C.CreateMul(C.CreateSub(End, First), Size));
 }
 
-void Emitter::setUnseen(Builder &B) {
+void Emitter::setUnseen(IRBuilder<> &B) {
   StoreInst *S = B.CreateAlignedStore(B.getInt8(1), Unseen, Align(1));
   S->setAtomic(AtomicOrdering::Monotonic);
 }
 
 void Emitter::enter(Builder &B) {
-  setUnseen(B);
-  B.CreateAtomicRMW(AtomicRMWInst::Add, UnseenCalls, B.getInt64(1), Align(8),
-                    AtomicOrdering::Monotonic);
+  Function *F = outOfLine("perdure.enter", {}, [&](auto &To, Function &) {
+    setUnseen(To);
+    To.CreateAtomicRMW(AtomicRMWInst::Add, UnseenCalls, To.getInt64(1),
+                       Align(8), AtomicOrdering::Monotonic);
+  });
+  callOutOfLine(B, F, {});
 }
 
 void Emitter::leave(Builder &B) {
-  // The flag first: a commit finds one of the two.
-  setUnseen(B);
-  B.CreateAtomicRMW(AtomicRMWInst::Sub, UnseenCalls, B.getInt64(1), Align(8),
-                    AtomicOrdering::Release);
+  Function *F = outOfLine("perdure.leave", {}, [&](auto &To, Function &) {
+    // The flag first: a commit finds one of the two.
+    setUnseen(To);
+    To.CreateAtomicRMW(AtomicRMWInst::Sub, UnseenCalls, To.getInt64(1),
+                       Align(8), AtomicOrdering::Release);
+  });
+  callOutOfLine(B, F, {});
 }

@@ -32,6 +32,7 @@ public:
                  llvm::Value *Length);
   /// Calls the runtime, without a look at cards.
   void callMark(Builder &B, llvm::Value *Pointer, llvm::Value *Length);
+  void callMarkLines(Builder &B, llvm::Value *First, llvm::Value *Last);
   /// Whether an address (or each of a vector of them) is in the arena.
   llvm::Value *inArena(Builder &B, llvm::Value *Address);
   /// A block that runs, in front of At, if Condition holds; its end.
@@ -39,13 +40,24 @@ public:
                           bool Unlikely);
 
   /// Something may be stored that is not seen.
-  void setUnseen(Builder &B);
+  void setUnseen(llvm::IRBuilder<> &B);
   /// From here to leave(), in this thread or, without leave(), for good.
   void enter(Builder &B);
   void leave(Builder &B);
 
 private:
-  llvm::Value *card(Builder &B, llvm::Value *Address, uint64_t Offset);
+  /// A function of the object's own, made when it is first asked for. It keeps
+  /// all general registers but r11.
+  using Body = llvm::function_ref<void(llvm::IRBuilder<> &, llvm::Function &)>;
+  llvm::Function *outOfLine(llvm::StringRef Name,
+                            llvm::ArrayRef<llvm::Type *> Parameters, Body Make);
+  /// Calls it without being seen to: to the back end it is an instruction, so a
+  /// function that calls nothing else needs no frame and saves no register.
+  void callOutOfLine(Builder &B, llvm::Function *F,
+                     llvm::ArrayRef<llvm::Value *> Arguments);
+  /// The number of the line that Address + Offset is in, and its card.
+  llvm::Value *line(Builder &B, llvm::Value *Address, uint64_t Offset);
+  llvm::Value *card(Builder &B, llvm::Value *Line);
   /// In front of At: a call if a card of [Address, Size bytes) is not set.
   void markCards(llvm::Instruction *At, llvm::Value *Address, uint64_t Size,
                  llvm::Align Alignment);
@@ -53,7 +65,6 @@ private:
   llvm::Module &M;
   llvm::Type *Byte, *Word;
   llvm::PointerType *Pointer;
-  llvm::FunctionCallee Runtime;
   llvm::Constant *Unseen, *UnseenCalls;
   /// Where the arena and its cards lie: see abi.h.
   uint64_t ArenaShift, CardBias;

@@ -81,5 +81,5 @@ SmallVector<Mark, 16> perdure::plan(Function &F, const Effects &E,
     if (!A.Size)
       A.LengthValue = Expander.expandCodeFor(A.Length, Word, A.At);
   }
-  return mergeMarks(F, Accesses, E, SE, Counts);
+  return mergeMarks(F, Accesses, E, DT, SE, Counts);
 }

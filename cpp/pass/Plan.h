@@ -71,6 +71,7 @@ void hoistFromLoops(llvm::SmallVectorImpl<Access> &Accesses, const Effects &E,
 llvm::SmallVector<Mark, 16> mergeMarks(llvm::Function &F,
                                        llvm::ArrayRef<Access> Accesses,
                                        const Effects &E,
+                                       const llvm::DominatorTree &DT,
                                        llvm::ScalarEvolution &SE,
                                        Stats &Counts);
 

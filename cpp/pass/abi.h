@@ -21,10 +21,12 @@
 #define PERDURE_TSAN_ARENA_SHIFT 40
 #define PERDURE_TSAN_CARD_BIAS 0x578000000000ull
 
-/* Functions compiled with the pass begin with these twelve bytes: endbr64, and a no-op of eight bytes that ends with the signature.
- * They are aligned to 16 bytes, so that whoever asks an aligned address for them reads within one page. */
-#define PERDURE_SIGNATURE_PROLOGUE_LOW 0x00841F0FFA1E0FF3ull /* the first eight bytes, little-endian */
-#define PERDURE_SIGNATURE_OFFSET 8
+/* Functions compiled with the pass begin with these sixteen bytes: endbr64, and a no-op of twelve bytes that ends with the signature.
+ * They are aligned to 16 bytes. So whoever asks for them at an address rounded down reads within one page, and nothing but such a function can begin
+ * within those bytes: what the rounding dropped need not be looked at. */
+#define PERDURE_SIGNATURE_PROLOGUE_LOW 0x2E666666FA1E0FF3ull /* the first eight bytes, little-endian */
+#define PERDURE_SIGNATURE_PROLOGUE_HIGH 0x00841F0Fu          /* the next four */
+#define PERDURE_SIGNATURE_OFFSET 12
 #define PERDURE_SIGNATURE 0x45D09E5Du
 #define PERDURE_SIGNATURE_ALIGN 16
 
@@ -35,11 +37,11 @@
 extern "C" {
 #endif
 
-/* Preserves all general registers but r11, and no vector register. In C: compile with clang. Elsewhere: an entry in assembly that
- * saves rax, rcx, rdx, rsi, rdi, r8, r9, r10 around a call of an ordinary function (the stack is aligned as in any call).
+/* Preserves all general registers but r11, and no vector register; the stack may be aligned to 8 bytes only. In C: compile with clang.
+ * Elsewhere: an entry in assembly that saves rax, rcx, rdx, rsi, rdi, r8, r9, r10 and aligns the stack around a call of an ordinary function.
  * Calls do not go through lazy binding, whose resolver would not keep r10. */
 #if defined(__clang__)
-#define PERDURE_MARK_CALL __attribute__((preserve_most))
+#define PERDURE_MARK_CALL __attribute__((preserve_most, force_align_arg_pointer))
 #else
 #define PERDURE_MARK_CALL
 #endif
@@ -48,10 +50,13 @@ extern "C" {
  * program with a message and status 127, as the loader does, if there is no address space for them. */
 void __perdure_prepare(void);
 
-/* Sets the cards of [p, p+n) and the summaries over them. Called where an inline look found a card that is not set, and for ranges.
- * Any p, any n, 0 too. Where no heap can be, outside the arena, cards of p and its neighbourhood are set for good, so that looks find them so. Safe in
+/* Sets the cards of [p, p+n) and the summaries over them. Called for ranges. Any p, any n, 0 too. Where no heap can be, outside the arena, cards of p and its neighbourhood are set for good, so that looks find them so. Safe in
  * signal handlers and threads, keeps errno. */
 void __perdure_mark(const void *p, size_t n) PERDURE_MARK_CALL;
+
+/* The same for the lines from the first to the last, which are addresses without their lowest bits (a >> SHIFT). Called where an inline
+ * look found a card that is not set. */
+void __perdure_mark_lines(size_t first, size_t last) PERDURE_MARK_CALL;
 
 /* Instrumented code stores 1: something may have been stored that it could not see, so the next commit asks the kernel for dirty
  * pages too. A commit that has asked stores 0, before it looks. */

@@ -91,6 +91,10 @@ void __perdure_mark(const void *p, size_t n) {
     __atomic_store_n(&cards[line], 1, __ATOMIC_RELAXED);
 }
 
+void __perdure_mark_lines(size_t first, size_t last) {
+  __perdure_mark((const void *)(first << PERDURE_CARD_SHIFT), (last - first + 1) << PERDURE_CARD_SHIFT);
+}
+
 void *perdure_alloc(size_t size) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&lock);

@@ -19,6 +19,6 @@ pub use blocks::*;
 pub use calls::*;
 pub use errors::{perdure_message, perdure_strerror};
 pub use files::*;
-pub use marks::{__perdure_mark, perdure_mark};
+pub use marks::{__perdure_mark, __perdure_mark_lines, perdure_mark};
 pub use pma::*;
 pub use report::perdure_report;

@@ -50,35 +50,62 @@ std::arch::global_asm!(
     ".size perdure_instrumented_address, . - perdure_instrumented_address",
 );
 
-/// The instrumented program calls this with all general registers but r11 in use (clang's `preserve_most`): what an ordinary function may
-/// change of them is kept.
+/// What an instrumented program calls with all general registers but r11 in use (clang's `preserve_most`), and with any stack: what an
+/// ordinary function may change of them is kept, and the stack aligned.
 #[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __perdure_mark(address: *const c_void, size: usize) {
-    std::arch::naked_asm!(
-        "push rax",
-        "push rcx",
-        "push rdx",
-        "push rsi",
-        "push rdi",
-        "push r8",
-        "push r9",
-        "push r10",
-        "sub rsp, 8",
-        "call {mark}",
-        "add rsp, 8",
-        "pop r10",
-        "pop r9",
-        "pop r8",
-        "pop rdi",
-        "pop rsi",
-        "pop rdx",
-        "pop rcx",
-        "pop rax",
-        "ret",
-        mark = sym perdure_mark,
-    );
+macro_rules! keeping_registers {
+    ($(#[$told:meta])* $name:ident calls $function:path) => {
+        $(#[$told])*
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(_: usize, _: usize) {
+            std::arch::naked_asm!(
+                "push rbp",
+                "mov rbp, rsp",
+                "push rax",
+                "push rcx",
+                "push rdx",
+                "push rsi",
+                "push rdi",
+                "push r8",
+                "push r9",
+                "push r10",
+                "and rsp, -16",
+                "call {function}",
+                "lea rsp, [rbp - 64]",
+                "pop r10",
+                "pop r9",
+                "pop r8",
+                "pop rdi",
+                "pop rsi",
+                "pop rdx",
+                "pop rcx",
+                "pop rax",
+                "pop rbp",
+                "ret",
+                function = sym $function,
+            );
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+keeping_registers! {
+    /// An address, and how many bytes from there on may be stored to.
+    __perdure_mark calls mark_bytes
+}
+#[cfg(target_arch = "x86_64")]
+keeping_registers! {
+    /// The first and the last line.
+    __perdure_mark_lines calls mark_lines
+}
+
+extern "C" fn mark_bytes(address: usize, size: usize) {
+    heap::mark_address(address, size);
+}
+
+extern "C" fn mark_lines(first: usize, last: usize) {
+    heap::mark_lines(first, last);
 }
 
 #[cfg(target_arch = "x86_64")]

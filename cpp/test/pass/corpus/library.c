@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
   for (int i = 1; i < 200; i++) CLAIM(v[i - 1] <= v[i]);
   double *d = (double *)(p + 7000);
   d[1] = modf(n + 0.5, &d[0]); check(); d[2] = frexp(n, (int *)&d[3]); check();
-  *(char **)(p + 7100) = 0;
+  memset(p + 7100, 0, sizeof(char *)); // across two lines
   CLAIM(strtol("77x", (char **)(p + 7100), 10) == 77 && **(char **)(p + 7100) == 'x'); check();
   stat("/", (struct stat *)(p + 7200)); check(); time((time_t *)(p + 7400)); check();
   time_t when = 86400; gmtime_r(&when, (struct tm *)(p + 7500)); check();

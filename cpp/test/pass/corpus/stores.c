@@ -70,6 +70,7 @@ int main(void) {
   for (int i = 0; i < 40; i++) l[1].v[i] = next();
   perdure_commit(); copy(&l[0], &l[1]); perdure_commit(); copy(&l[2], &l[1]); perdure_commit();
   memset(&l[1], 1, sizeof *l); perdure_commit(); memmove((char *)l + 3, l, sizeof *l + 5); perdure_commit();
+  for (volatile int n = 0; n < 300; n += 7) { for (int i = 0; i < 40; i++) l[0].v[i] = next(); perdure_commit(); memmove((char *)l + n, (char *)l + 11, n); EXACT(); perdure_commit(); }
   l[2] = (struct large){{1, 2, 3}}; EXACT(); perdure_commit();
   void *a = perdure_alloc(4096), *b = perdure_alloc(4096);
   for (int n = 1; n < 900; n += 111) { memset(b, n, 4 * n); vla(n, a, b); EXACT(); perdure_commit(); }
