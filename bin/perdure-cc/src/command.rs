@@ -82,7 +82,12 @@ pub fn plan(
     }
     words.push("--end-no-unused-arguments".into());
     words.extend(arguments.words.iter().cloned());
-    if let (true, false, Some(folder)) = (arguments.links(), arguments.is_bare, &tools.library) {
+    let links = arguments.links() && !arguments.is_bare;
+    if let (true, true, Some(archive)) = (links, is_cxx, &tools.cxx) {
+        // Before the C++ library, which clang names last.
+        words.push(archive.into());
+    }
+    if let (true, Some(folder)) = (links, &tools.library) {
         words.extend([
             joined("-L", folder),
             "-lperdure".into(),
@@ -92,7 +97,7 @@ pub fn plan(
     Ok(Plan {
         words,
         environment,
-        links: arguments.links() && !arguments.is_bare,
+        links,
     })
 }
 

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub struct Tools {
     pub clang: PathBuf,
     pub pass: PathBuf,
+    /// What the C++ library has compiled of strings and nodes, instrumented; if it lies beside the pass.
+    pub cxx: Option<PathBuf>,
     /// The folder that libperdure lies in.
     pub library: Option<PathBuf>,
     /// The folder that perdure.h lies in, if it is installed with this program.
@@ -19,9 +21,11 @@ pub struct Tools {
 pub fn tools(arguments: &Arguments) -> Result<Tools> {
     let program = std::env::current_exe().context("cannot tell where this program lies")?;
     let here = program.parent().unwrap_or(Path::new("/"));
+    let pass = pass(here)?;
     Ok(Tools {
         clang: clang()?,
-        pass: pass(here)?,
+        cxx: Some(pass.with_file_name(CXX)).filter(|path| path.is_file()),
+        pass,
         library: if arguments.no_runtime {
             None
         } else {
@@ -57,6 +61,7 @@ fn clang() -> Result<PathBuf> {
 }
 
 const PASS: &str = "perdure-pass.so";
+const CXX: &str = "libperdure-c++.a";
 
 fn pass(here: &Path) -> Result<PathBuf> {
     if let Some(told) = std::env::var_os("PERDURE_PASS") {

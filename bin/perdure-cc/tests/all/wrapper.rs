@@ -88,6 +88,31 @@ fn is_clangxx_by_name() {
 }
 
 #[test]
+fn cxx_programs_bring_the_instrumented_containers() {
+    let house = house("containers");
+    std::fs::write(
+        house.folder.join("t.cc"),
+        "#include <string>\nint main(int n, char **v) { std::string s(v[0]); s.append(n, 'x').reserve(99); return s.empty(); }\n",
+    )
+    .expect("a source");
+    let name = house.folder.join("perdure-c++");
+    std::os::unix::fs::symlink(BIN, &name).expect("a link");
+    let words = ["-std=c++17", "-O1", "-fperdure-no-runtime", "-###", "t.cc"];
+    let told = |program: &std::path::Path| {
+        let output = std::process::Command::new(program)
+            .args(words)
+            .env("PERDURE_PASS", house.pass())
+            .current_dir(&house.folder)
+            .output()
+            .expect("the wrapper");
+        texts(&output).1
+    };
+    let archive = "libperdure-c++.a\" \"-lstdc++";
+    assert!(told(&name).contains(archive), "{}", told(&name));
+    assert!(!told(std::path::Path::new(BIN)).contains("libperdure-c++"));
+}
+
+#[test]
 fn status_and_messages_are_clangs() {
     let house = house("status");
     std::fs::write(house.folder.join("bad.c"), "int f( { }\n").expect("a file");
@@ -338,7 +363,12 @@ fn says_what_is_missing() {
     let output = run(&house, &["-c", "-fperdure-stat", "p.c"]);
     assert_eq!(output.status.code(), Some(125));
     assert!(texts(&output).1.contains("unknown option -fperdure-stat;"));
-    let output = run(&house, &["p.c"]);
+    let output = house
+        .cc()
+        .env("PERDURE_LIB", "/nowhere")
+        .arg("p.c")
+        .output()
+        .expect("a start");
     assert_eq!(output.status.code(), Some(1));
     assert!(
         texts(&output).1.contains("linked without libperdure"),
