@@ -207,8 +207,11 @@ impl Perdure {
     pub(crate) fn abort(&self) -> Outcome<()> {
         self.gate.alone(false, || -> Outcome<()> {
             marks::spread_unseen();
-            self.unseen.store(false, Ordering::Relaxed);
-            self.heap().abort()?;
+            let mut heap = self.heap();
+            if self.unseen.swap(false, Ordering::Relaxed) {
+                heap.note_unseen_stores(); // they are undone too
+            }
+            heap.abort()?;
             Ok(())
         })?;
         Ok(())

@@ -305,6 +305,7 @@ impl Heap {
     /// A zone with room for a run of `pages`: the last one made longer, a freed one, or a new one.
     #[cold]
     fn grow(&mut self, pages: u64) -> Result<(u64, u64)> {
+        self.take_in_surplus()?;
         let zones = zone_count(&self.region)?;
         // In small heaps by little, in large ones by whole zones.
         let step = (self.region.end() / PAGE_BYTES / 4).clamp(4, ZONE_PAGES);
@@ -365,6 +366,11 @@ impl Heap {
         self.region.extend(full_end - self.region.end())?;
         // Only a small zone can be short.
         self.small_zone(zones - 1)?;
+        self.fill_zone(start, present)
+    }
+
+    /// A small zone of which so many pages were there has all its pages.
+    fn fill_zone(&mut self, start: u64, present: u64) -> Result<()> {
         let free: u64 = self.region.get(start + zone::FREE_PAGES)?;
         self.region.put(
             start + zone::FREE_PAGES,
@@ -375,6 +381,36 @@ impl Heap {
             self.link_zone(start, header::PARTIAL_ZONES)?;
         }
         Ok(())
+    }
+
+    /// Takes space behind the zones into them, as free ones. Growth that is hardly used moves the committed end before the commit that notes the
+    /// zones, which may not have come about: the process was killed, or the commit failed and was aborted.
+    fn take_in_surplus(&mut self) -> Result<()> {
+        let zones = zone_count(&self.region)?;
+        let behind = zone_start(zones);
+        if self.region.end() <= behind {
+            return Ok(());
+        }
+        let (mut last, mut next) = (None, 0);
+        while next < zones {
+            last = Some(zone_start(next));
+            next += self.zone_span(next, zones)?;
+        }
+        if let Some(start) = last
+            && self.region.get::<u32>(start + zone::KIND)? == ZONE_SMALL
+        {
+            let present = u64::from(self.region.get::<u32>(start + zone::PRESENT)?);
+            if present < ZONE_PAGES {
+                self.fill_zone(start, present)?;
+            }
+        }
+        let part = (self.region.end() - behind) % ZONE_BYTES;
+        if part > 0 {
+            self.region.extend(ZONE_BYTES - part)?;
+        }
+        let span = ((self.region.end() - behind) / ZONE_BYTES) as u32;
+        self.region.put(HEADER + header::ZONE_COUNT, zones + span)?;
+        self.free_zones(behind, span)
     }
 
     /// An extent of whole zones; its block starts behind the first zone's descriptors.
@@ -390,6 +426,7 @@ impl Heap {
             }
             .into());
         };
+        self.take_in_surplus()?;
         let start = match self.take_free_zones(span)? {
             Some(start) => start,
             None => {

@@ -39,6 +39,9 @@ impl Region {
             restore_snapshot(map, spill, backing, &dirty, fresh, &grown)
         };
         backing.poison_on_error("go back to the last commit", restored)?;
+        if let Some(outside) = &mut self.outside {
+            outside.is_undone();
+        }
         self.allow_growth();
         Ok(())
     }

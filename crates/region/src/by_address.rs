@@ -142,7 +142,9 @@ pub(crate) struct Outside {
     unseen: bool,
     /// It was so at the last commit, and will be again: what the kernel names is kept small.
     was_unseen: bool,
-    /// In the private way: pages that the kernel named when it was asked last.
+    /// It was so once.
+    ever_unseen: bool,
+    /// In the private way: pages that the kernel named when it was asked last, until they are given back.
     private_seen: usize,
     /// Who reads the program's own file sees what was committed last.
     is_file: bool,
@@ -157,6 +159,8 @@ pub(crate) struct Outside {
     buffers: Vec<Page>,
     missed: Missed,
     pub(crate) private: Private,
+    /// See [`Outside::is_to_settle`].
+    settled_at: u64,
     /// Where somebody wants to know what stores without a mark.
     watches: Option<Watches>,
 }
@@ -173,6 +177,7 @@ impl Outside {
             written: Written::new(way).map_err(|source| ErrorKind::NoPageTracking { source })?,
             unseen: false,
             was_unseen: false,
+            ever_unseen: false,
             private_seen: 0,
             is_file: false,
             stores_go_on: false,
@@ -182,6 +187,7 @@ impl Outside {
             buffers: Vec::new(),
             missed: Missed::default(),
             private: Private::new(budget_bytes),
+            settled_at: 0,
             watches: None,
         })
     }
@@ -257,7 +263,7 @@ impl Outside {
     /// names all private pages, each is compared by a commit that asks it.
     pub(crate) fn is_applied_late(&mut self) -> bool {
         let names_few = match self.tracking {
-            Tracking::Lines => !self.was_unseen,
+            Tracking::Lines => !self.was_unseen && !self.sees_many(),
             Tracking::Pages | Tracking::Both => self.written.way() == Way::Armed,
         };
         names_few && !self.is_file && !self.private.has_many()
@@ -265,7 +271,36 @@ impl Outside {
 
     /// Whether fresh space that was committed stays as it is: then it does. Where the kernel is asked it names each of its pages.
     pub(crate) fn keep_growth(&mut self, fresh: &Range<u64>) -> bool {
-        !self.keeps_copies() && !self.was_unseen && self.private.keep_growth(fresh)
+        !self.keeps_copies() && !self.ever_unseen && self.private.keep_growth(fresh)
+    }
+
+    /// What was stored since the last commit is forgotten.
+    pub(crate) fn is_undone(&mut self) {
+        self.unseen = false;
+    }
+
+    /// Drops what the heap file holds too, but for the pages in `kept`, which are in ascending order; if the kernel named many, growth that stayed
+    /// where it was made as well.
+    pub(crate) fn give_back(
+        &mut self,
+        map: &mut Map,
+        backing: &mut Backing,
+        kept: &[DirtyPage],
+        end: u64,
+    ) -> Result<()> {
+        let all = self.sees_many();
+        self.private_seen = 0;
+        self.private.give_back(map, backing, kept, end, all)
+    }
+
+    /// Whether a lazy commit is to bring all to the heap file, so that memory can be given back: when the journal's end is at `tail`.
+    pub(crate) fn is_to_settle(&mut self, tail: u64) -> bool {
+        let is_due =
+            tail.abs_diff(self.settled_at) >= SETTLED_EVERY_BYTES && self.private.has_many();
+        if is_due {
+            self.settled_at = tail;
+        }
+        is_due
     }
 
     /// Whether pages should be dropped as soon as the heap file holds them.
@@ -291,7 +326,26 @@ impl Outside {
         }
         let mut runs: Vec<Range<u64>> = Vec::new();
         let note = &mut |run: Range<u64>| runs.push(run);
-        self.written.for_each(map, DATA_START..end, note)?;
+        let named = self.written.for_each(map, DATA_START..end, note);
+        let compared = named.and_then(|()| self.compare(map, cards, backing, &mut runs, end));
+        if compared.is_err() {
+            // The kernel says it once only.
+            for run in &runs {
+                cards.mark(run.start, run.end - run.start);
+            }
+        }
+        compared
+    }
+
+    /// Marks what was stored in `runs` below `end`, which are the pages that the kernel named.
+    fn compare(
+        &mut self,
+        map: &Map,
+        cards: &mut Cards,
+        backing: &mut Backing,
+        runs: &mut Vec<Range<u64>>,
+        end: u64,
+    ) -> io::Result<()> {
         // Where it is known that something could not be marked, marks alone would have asked the kernel, too: nothing was missed.
         let counts = self.tracking == Tracking::Both && !self.unseen;
         if self.stores_go_on {
@@ -306,7 +360,7 @@ impl Outside {
                     .filter(|&start| start < end)
                     .map(|start| start..start + PAGE_BYTES),
             );
-            runs = merged(runs);
+            *runs = merged(std::mem::take(runs));
         }
         if self.written.way() == Way::Private {
             let named: u64 = runs.iter().map(|run| run.end - run.start).sum();
@@ -314,11 +368,11 @@ impl Outside {
         }
         let waiting = match self.keeps_copies() {
             true => HashMap::new(),
-            false => backing.unapplied_by_page(&runs),
+            false => backing.unapplied_by_page(runs),
         };
         let mut image_of_journal = [0; PAGE_BYTES as usize];
         let mut buffer = Vec::new();
-        for run in runs {
+        for run in runs.iter() {
             for start in run.clone().step_by(COMPARED_BYTES as usize) {
                 let piece = start..(start + COMPARED_BYTES).min(run.end);
                 buffer.resize((piece.end - piece.start) as usize, 0);
@@ -423,10 +477,8 @@ impl Outside {
 
     /// The commit that these pages were copied for has happened.
     pub(crate) fn is_committed(&mut self, dirty: &[DirtyPage], copies: Vec<Page>) {
-        if !self.asks() {
-            self.private_seen = 0;
-        }
         self.was_unseen = self.unseen;
+        self.ever_unseen |= self.unseen;
         self.unseen = false;
         self.private.note_stored(dirty);
         for (dirty, copy) in dirty.iter().zip(copies) {
@@ -480,6 +532,8 @@ fn has_one_thread() -> bool {
     std::fs::metadata("/proc/self/task").is_ok_and(|folder| folder.nlink() == 3)
 }
 
+/// A lazy commit does what a durable one does no more often than that, for want of memory.
+const SETTLED_EVERY_BYTES: u64 = 4 << 20;
 /// So much of the heap file is read at a time to be compared.
 const COMPARED_BYTES: u64 = 256 << 10;
 

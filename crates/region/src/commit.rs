@@ -131,6 +131,7 @@ impl Region {
             }
         }
         stats.fresh_bytes = self.end - old_end;
+        let had_leftovers = backing.has_leftovers;
         backing.has_leftovers |= stats.fresh_bytes > 0;
         // What was spilled is there already.
         let mut at = self.spill.fresh_start(old_end).min(self.end);
@@ -200,7 +201,7 @@ impl Region {
         let spill = Some(&mut self.spill).filter(|spill| spill.is_active());
         backing.append(&contents, line, spill, &mut stats)?;
         stats.seq = backing.tail.seq;
-        backing.has_leftovers = false;
+        backing.has_leftovers = had_leftovers;
         if stats.fresh_bytes > 0 {
             backing.fresh_seqs.push(stats.seq);
             backing.heap_unflushed = true;
@@ -210,9 +211,7 @@ impl Region {
             // Where nobody stores now: but for the pages of this commit, the heap file holds what private ones do.
             let many = outside.holds_many() && outside.may_drop_pages();
             if many && backing.pending.is_empty() {
-                let all = outside.sees_many();
-                let private = &mut outside.private;
-                private.give_back(&mut self.map, backing, dirty, old_end, all)?;
+                outside.give_back(&mut self.map, backing, dirty, old_end)?;
             }
         }
         let waits = dirty.iter().map(|dirty| (dirty.page, dirty.lines));
@@ -223,7 +222,15 @@ impl Region {
         self.cards.set_tracked_end(self.end);
         // Fresh space that was committed becomes a private mapping of the file, so that its memory can be evicted.
         let fresh = old_end..self.end;
-        let keeps = |outside: &mut Outside| outside.keep_growth(&fresh);
+        // What is hardly used would take huge pages.
+        let blank_sum = if fresh_sums.is_empty() {
+            0
+        } else {
+            page_sum(&[0; PAGE_BYTES as usize])
+        };
+        let blank = fresh_sums.iter().filter(|&&sum| sum == blank_sum).count();
+        let keeps =
+            |outside: &mut Outside| blank * 2 <= fresh_sums.len() && outside.keep_growth(&fresh);
         let watched = match outside.as_mut().map(keeps) {
             Some(true) => Ok(()),
             is_by_address => self
@@ -239,11 +246,11 @@ impl Region {
         backing.poison_on_error("map the heap", watched)?;
         // Lines that wait to be written back are memory that the kernel cannot take back.
         let waiting = backing.private_pages as u64 * PAGE_BYTES;
-        let holds_many = match outside {
-            Some(outside) => outside.holds_many(),
+        let is_to_settle = match outside {
+            Some(outside) => outside.is_to_settle(backing.tail.offset),
             None => waiting > self.spill.budget.granted_at_least() / 2,
         };
-        if durability == Durability::Durable || holds_many {
+        if durability == Durability::Durable || is_to_settle {
             self.settle(&mut stats, false)?;
         }
         if self.outside.is_none() {

@@ -206,9 +206,12 @@ pub fn checksum(bytes: &[u8], seed: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, seed)
 }
 
-/// The sum of one page's bytes; never 0.
+/// In the file of sums: it is not known, and its space was not given back.
+pub const SUM_OWED: u64 = 1;
+
+/// The sum of one page's bytes; never 0 nor [`SUM_OWED`].
 pub fn page_sum(page: &[u8]) -> u64 {
-    checksum(page, SEED_PAGE).max(1)
+    checksum(page, SEED_PAGE).max(SUM_OWED + 1)
 }
 
 /// What the first frame of `generation` is chained to: frames of other generations and other heaps never fit.

@@ -23,6 +23,8 @@ mod create;
 mod dax;
 mod descriptors;
 mod error;
+#[cfg(test)]
+mod faulty;
 mod file;
 mod flush;
 mod fork;

@@ -8,8 +8,8 @@
 //! That is why the file is flushed before the superblock that recycles those frames.
 
 use crate::layout::{
-    PAGE_BYTES, SUM_BYTES, SUMS_HEADER_BYTES, SUMS_START, Superblock, encode_sums_header, get_u64,
-    page_sum,
+    PAGE_BYTES, SUM_BYTES, SUM_OWED, SUMS_HEADER_BYTES, SUMS_START, Superblock, encode_sums_header,
+    get_u64, page_sum,
 };
 use crate::map::Map;
 use crate::pages::{PageNotes, PageSet};
@@ -197,7 +197,7 @@ impl Sums {
             for (page, &sum) in (page..page + count).zip(&known) {
                 let expected = from_frames.get(&page).copied().unwrap_or(sum);
                 let bytes = map.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
-                if expected == 0 {
+                if expected <= SUM_OWED {
                     compared.without_sum += 1;
                 } else if page_sum(bytes) != expected {
                     compared.unsound.push(page);
@@ -224,6 +224,8 @@ pub(crate) struct Later {
 
 /// So many pages that were left alone are looked at by a checkpoint: a megabyte.
 const COOLED_MAX: usize = 256;
+/// Adjacent pages are read in one go, up to so many.
+const READ_PAGES_MAX: usize = 256;
 
 impl Later {
     pub(crate) fn new(is_on: bool) -> Later {
@@ -271,26 +273,35 @@ impl Later {
             match is_unknown {
                 0 => {}
                 _ if self.is_on && !self.is_now => {
-                    note(page, 0)?;
+                    note(page, SUM_OWED)?;
                     self.pages.insert(page);
                 }
                 _ => due.push(page),
             }
         }
-        let mut buffer = [0; PAGE_BYTES as usize];
-        for page in due {
-            self.pages.remove(page);
-            if page * PAGE_BYTES >= end {
-                continue;
-            }
-            let sum = match heap.in_memory(page * PAGE_BYTES, PAGE_BYTES) {
-                Some(bytes) => page_sum(bytes),
-                None => {
-                    heap.read_at(&mut buffer, page * PAGE_BYTES)?;
-                    page_sum(&buffer)
+        due.sort_unstable();
+        due.dedup();
+        due.retain(|page| page * PAGE_BYTES < end);
+        let mut buffer = Vec::new();
+        for run in due.chunk_by(|a, b| a + 1 == *b) {
+            for pages in run.chunks(READ_PAGES_MAX) {
+                let (start, len) = (pages[0] * PAGE_BYTES, pages.len() as u64 * PAGE_BYTES);
+                let bytes = match heap.in_memory(start, len) {
+                    Some(bytes) => Some(bytes),
+                    None => {
+                        buffer.resize(len as usize, 0);
+                        // What cannot be read is not this checkpoint's affair.
+                        let is_read = heap.read_at(&mut buffer, start).is_ok();
+                        is_read.then_some(&buffer[..])
+                    }
+                };
+                for (i, &page) in pages.iter().enumerate() {
+                    self.pages.remove(page);
+                    let at = i * PAGE_BYTES as usize;
+                    let of_page = bytes.map(|bytes| &bytes[at..at + PAGE_BYTES as usize]);
+                    note(page, of_page.map_or(SUM_OWED, page_sum))?;
                 }
-            };
-            note(page, sum)?;
+            }
         }
         Ok(())
     }

@@ -103,6 +103,18 @@ fn a_heap_that_lies_anywhere_keeps_what_is_stored() {
 }
 
 #[test]
+fn an_abort_undoes_what_could_not_be_seen() {
+    for how in BUILDS {
+        let program = build("undone.c", how);
+        for way in ways(how) {
+            let folder = folder();
+            let (heap, report) = (folder.path().join("u.heap"), folder.path().join("report"));
+            good(tracked(&program, way, &report).arg(&heap));
+        }
+    }
+}
+
+#[test]
 fn both_headers_are_clean_in_both_languages() {
     for (language, standard) in [
         ("c", "c11"),
