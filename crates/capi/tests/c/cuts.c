@@ -166,6 +166,12 @@ static void *commit_too(void *argument) {
     return NULL;
 }
 
+static void *wait_for(void *ticket) {
+    if (perdure_wait(heap, *(perdure_ticket *)ticket))
+        fail("wait");
+    return NULL;
+}
+
 static void in_threads(void *(*work)(void *), struct part *parts) {
     pthread_t threads[THREADS];
     for (int t = 0; t < THREADS; t++)
@@ -213,8 +219,9 @@ static void work_on_heap(uint64_t *seed) {
                 continue;
             }
             tell_state("attempt", heap_fingerprint());
-            perdure_ticket ticket;
-            switch (drawn(seed) % 4) {
+            perdure_ticket ticket, next;
+            pthread_t thread;
+            switch (drawn(seed) % 5) {
             case 0:
                 in_threads(commit_too, parts);
                 tell("durable");
@@ -231,6 +238,22 @@ static void work_on_heap(uint64_t *seed) {
                 if (perdure_wait(heap, ticket))
                     fail("wait");
                 tell("flushed");
+                break;
+            case 3: /* a thread waits for it while the next one is made: its flush is none of that one's */
+                if (perdure_commit_lazy(heap, &ticket))
+                    fail("a lazy commit");
+                tell("reported");
+                if (pthread_create(&thread, NULL, wait_for, &ticket))
+                    fail("a thread");
+                change_heap(seed);
+                tell_state("attempt", heap_fingerprint());
+                if (perdure_commit_lazy(heap, &next))
+                    fail("a lazy commit");
+                tell("reported");
+                if (perdure_wait(heap, next))
+                    fail("wait");
+                tell("flushed");
+                pthread_join(thread, NULL);
                 break;
             default:
                 if (perdure_commit(heap))
