@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants each mistake of mistakes.txt in a copy of the sources and shows that the crash ladder catches it.
+"""Plants each mistake of mistakes.txt in a copy of the sources and shows that the crash ladder catches it; some by the ladder over C programs, too.
 
 A ladder that never fails proves nothing; these are the mistakes it exists for. Takes some minutes (each mistake is compiled).
 
@@ -17,17 +17,23 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-STATES = "150000"
+# Enough for every mistake, with some to spare.
+LADDERS = {
+    "regions": (["-p", "region", "--test", "crash"], "150000"),
+    "programs": (["-p", "capi", "--test", "crash", "--", "any_compiler"], "20000"),
+}
+# What a ladder says that found something; its programs may fail to build.
+FOUND = {"regions": "panicked", "programs": "run seed"}
 SEED = "77"
 
 
 def mistakes():
-    """Yields (name, file, old text, new text)."""
+    """Yields (name, file, ladders, old text, new text)."""
     for part in (HERE / "mistakes.txt").read_text().split("\n=== ")[1:]:
         head, _, body = part.partition("\n")
-        name, _, file = head.partition(" | ")
+        name, file, *others = head.split(" | ")
         old, _, new = body.partition("\n--->\n")
-        yield name, file, old.strip("\n"), new.strip("\n")
+        yield name, file, ["regions", *others], old.strip("\n"), new.strip("\n")
 
 
 def main():
@@ -43,8 +49,8 @@ def main():
         start = manifest.index("members = [")
         end = manifest.index("]", start) + 1
         (tree / "Cargo.toml").write_text(manifest[:start] + 'members = ["crates/*"]' + manifest[end:])
-        env = dict(os.environ, PERDURE_CRASH_STATES=STATES, PERDURE_TEST_SEED=SEED, CARGO_TARGET_DIR=str(tree / "target"))
-        for name, file, old, new in mistakes():
+        env = dict(os.environ, PERDURE_TEST_SEED=SEED, CARGO_TARGET_DIR=str(tree / "target"))
+        for name, file, ladders, old, new in mistakes():
             if wanted not in name:
                 continue
             path = tree / "crates" / file
@@ -54,18 +60,26 @@ def main():
                 failures += 1
                 continue
             path.write_text(text.replace(old, new))
-            command = ["cargo", "test", "--release", "-q", "-p", "region", "--test", "crash"]
-            run = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False)
+            for ladder in ladders:
+                words, states = LADDERS[ladder]
+                run = subprocess.run(
+                    ["cargo", "test", "--release", "-q", *words],
+                    cwd=tree,
+                    env=dict(env, PERDURE_CRASH_STATES=states),
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                if run.returncode == 0:
+                    print(f"SURVIVED  {name}, over {ladder}")
+                    failures += 1
+                elif FOUND[ladder] not in run.stdout:
+                    print(f"BROKEN    {name}: does not compile, or not run, over {ladder}\n{run.stderr}")
+                    failures += 1
+                else:
+                    print(f"caught    {name}, over {ladder}", flush=True)
+                    caught += 1
             path.write_text(text)
-            if "could not compile" in run.stderr:
-                print(f"BROKEN    {name}: does not compile\n{run.stderr}")
-                failures += 1
-            elif run.returncode == 0:
-                print(f"SURVIVED  {name}")
-                failures += 1
-            else:
-                print(f"caught    {name}", flush=True)
-                caught += 1
     print(f"mutations: {caught} passed, {failures} failed")
     sys.exit(1 if failures else 0)
 
