@@ -81,9 +81,10 @@ pub enum Durability {
 
 /// The working copy of a heap file, or anonymous memory. See the crate's documentation.
 pub struct Region {
-    /// Memory and dirty lines.
-    map: map::Map,
+    /// Dirty lines. Gone before the memory is: as long as they can be found by address, nobody else may lie there.
     cards: cards::Cards,
+    /// Memory.
+    map: map::Map,
     /// One past the last byte that may be used, in the working copy; a multiple of the page.
     end: u64,
     /// The largest `end` allowed, from the superblock or from the reservation of addresses.

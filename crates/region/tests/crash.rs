@@ -435,6 +435,40 @@ fn a_region_grows_into_what_lies_behind_it() {
     }
 }
 
+/// Where one was another may lie at once: a store there is no business of the one that goes.
+#[test]
+fn regions_that_come_and_go_in_threads_have_marks_of_their_own() {
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                let machine = Machine::new(Bytes::default().blank(), 0);
+                let options = Options {
+                    by_address: Some(ByAddress {
+                        tracking: Tracking::Lines,
+                        place: Place::Anywhere,
+                        ..ByAddress::default()
+                    }),
+                    ..Options::writer()
+                };
+                let mut rng = Rng::new(thread);
+                for round in 0..500_u64 {
+                    let files = [machine.file(0), machine.file(1), machine.file(2)];
+                    let mut region = Region::open_on(files, &options, [1; 16], RESERVE).unwrap();
+                    if round == 0 {
+                        region.extend(PAGE_BYTES).unwrap();
+                        region.commit(Durability::Durable).unwrap();
+                    }
+                    let found = region.bytes(DATA_START, 8).unwrap();
+                    assert_eq!(found, round.to_le_bytes());
+                    let next = (round + 1).to_le_bytes();
+                    store(&mut region, DATA_START, &next, Tracking::Lines, &mut rng);
+                    region.commit(Durability::Durable).unwrap();
+                }
+            });
+        }
+    });
+}
+
 /// Each is a run that once found a fault.
 #[test]
 fn runs_that_found_faults_find_none() {
