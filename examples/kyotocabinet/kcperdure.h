@@ -24,6 +24,7 @@ public:
   void *open(int fd, const std::string &path, int64_t *msiz, int64_t *lsiz) {
     if (perdure_file_open(fd, path.c_str(), &file_))
       return MAP_FAILED;
+    perdure_file_keep_private(file_); // its lock keeps readers out
     *msiz = perdure_file_reach(file_);
     char *memory = (char *)perdure_file_memory(file_);
     if (*lsiz > 0 && *memory == 0)

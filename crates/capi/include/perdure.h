@@ -177,6 +177,9 @@ int perdure_file_open(int fd, const char *path, perdure_file **file);
 void *perdure_file_memory(perdure_file *file);
 /* How far the file may grow while it is open: at least 64 GiB, eight times its size when it was opened. */
 uint64_t perdure_file_reach(perdure_file *file);
+/* Nobody reads the file but through this memory while it is open: syncs are brought to it now and then, and when it is closed, which takes less time where a
+ * sync changes a few lines. After a crash perdure_file_open brings it to the last sync as ever. */
+int perdure_file_keep_private(perdure_file *file);
 /* Makes all stores since the last sync permanent at once; returns when they are on the medium. Other threads may store meanwhile where pages are
  * tracked (their stores are in this sync or the next); where lines are, in programs compiled with perdure-cc, they must not. */
 int perdure_file_sync(perdure_file *file);

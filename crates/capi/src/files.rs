@@ -127,6 +127,15 @@ pub unsafe extern "C" fn perdure_file_reach(file: *mut PerdureFile) -> u64 {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_file_keep_private(file: *mut PerdureFile) -> c_int {
+    code(|| {
+        // SAFETY: as the caller owes.
+        unsafe { handle(file) }?.region().keep_file_private();
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdure_file_sync(file: *mut PerdureFile) -> c_int {
     // SAFETY: as the caller owes.
     code(|| unsafe { handle(file) }?.sync())

@@ -146,8 +146,8 @@ pub(crate) struct Outside {
     ever_unseen: bool,
     /// In the private way: pages that the kernel named when it was asked last, until they are given back.
     private_seen: usize,
-    /// Who reads the program's own file sees what was committed last.
-    is_file: bool,
+    /// It is a file of the program's own, and who reads it sees what was committed last.
+    is_read: bool,
     /// Threads may store while another one commits: what is compared must be what is committed. See [`Outside::serve_file`].
     stores_go_on: bool,
     /// Then: pages with marks as they were compared.
@@ -179,7 +179,7 @@ impl Outside {
             was_unseen: false,
             ever_unseen: false,
             private_seen: 0,
-            is_file: false,
+            is_read: false,
             stores_go_on: false,
             seen: BTreeMap::new(),
             is_alone: false,
@@ -195,7 +195,7 @@ impl Outside {
     /// The region is a file of the program's own. From now on threads may store while another one commits, if pages alone are tracked: what they store is in that commit or in the next. A
     /// page that the kernel has named is named again if it is stored to afterwards; so of each a copy is taken, and that is compared and committed.
     pub(crate) fn serve_file(&mut self) {
-        self.is_file = true;
+        self.is_read = true;
         self.stores_go_on = self.tracking == Tracking::Pages;
     }
 
@@ -266,7 +266,7 @@ impl Outside {
             Tracking::Lines => !self.was_unseen && !self.sees_many(),
             Tracking::Pages | Tracking::Both => self.written.way() == Way::Armed,
         };
-        names_few && !self.is_file && !self.private.has_many()
+        names_few && !self.is_read && !self.private.has_many()
     }
 
     /// Whether fresh space that was committed stays as it is: then it does. Where the kernel is asked it names each of its pages.
@@ -552,6 +552,13 @@ fn differing_lines(now: &[u8], image: &[u8; PAGE_BYTES as usize]) -> u64 {
 }
 
 impl Region {
+    /// Nobody reads the program's own file but through the region's memory while it is open: it is written back late, as heaps are.
+    pub fn keep_file_private(&mut self) {
+        if let Some(outside) = &mut self.outside {
+            outside.is_read = false;
+        }
+    }
+
     /// Where the region lies in memory: the byte at offset `o` at this address + `o`. For programs that store by address.
     pub fn address(&self) -> usize {
         self.map.base() as usize

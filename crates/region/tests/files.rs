@@ -905,12 +905,13 @@ fn what_was_committed_to_a_file_that_was_cut_is_passed_over() {
         };
         Region::open_file(own.try_clone().unwrap(), &path, by_address).unwrap()
     };
-    let store = |region: &Region, page: u64| {
+    let put = |region: &Region, page: u64, value: u64| {
         let address = region.address() + (DATA_START + page * PAGE) as usize;
         region::mark_address(address, 8);
         // SAFETY: within the file's memory, which nothing borrows.
-        unsafe { std::ptr::with_exposed_provenance_mut::<u64>(address).write(page) };
+        unsafe { std::ptr::with_exposed_provenance_mut::<u64>(address).write(value) };
     };
+    let store = |region: &Region, page: u64| put(region, page, page);
     let beside =
         [".perdure", ".perdure.journal"].map(|end| folder.path().join(format!("data{end}")));
 
@@ -921,6 +922,10 @@ fn what_was_committed_to_a_file_that_was_cut_is_passed_over() {
     region.commit_file().unwrap();
     let read = fs::read(&path).unwrap();
     assert_eq!(read[(5 * PAGE) as usize], 5, "who reads it sees the sync");
+    region.keep_file_private();
+    put(&region, 4, 77);
+    region.commit_file().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), read, "it is written back later");
     // As a kill leaves it.
     let left = beside.each_ref().map(|path| fs::read(path).unwrap());
     region.close_file().unwrap();
