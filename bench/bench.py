@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures: pmawk beside other awks, libperdure beside other ways to keep memory, in one run on one machine, with targets.
 
-    ./x bench [awk-core|awk|query|commit|days|commits|bigger|msync|all] [--small]
+    ./x bench [awk-core|awk|query|commit|days|commits|bigger|msync-rows|msync|all] [--small]
     ./x bench awk [--small] [ROW ...]
 
 Times of different machines do not compare, so everything is a ratio to a peer that ran in turn with us (A B C A B C ...).
@@ -16,7 +16,7 @@ import sys
 
 sys.dont_write_bytecode = True  # what is made lies in .x/
 
-from figures import awk, awk_core, bigger, commit, commits, days, msync, query  # noqa: E402
+from figures import awk, awk_core, bigger, commit, commits, days, msync, msync_rows, query  # noqa: E402
 from figures.harness import FOLDER, RECORD, ROOT, Report, compiled, machine  # noqa: E402
 
 PARTS = {"awk-core": awk_core.run, "query": query.run, "commit": commit.run, "awk": awk.run, "days": days.run, "commits": commits.run, "bigger": bigger.run, "msync": msync.run}
@@ -26,8 +26,8 @@ def main():
     words = [word for word in sys.argv[1:] if word != "--small"]
     small = "--small" in sys.argv[1:]
     what, rows = (words[0], words[1:]) if words else ("all", [])
-    if what not in (*PARTS, "all") or (rows and what != "awk"):
-        sys.exit(f"bench: unknown: {' '.join(words)}; expected one of {', '.join(PARTS)}, all; and --small or not; after awk, rows")
+    if what not in (*PARTS, "msync-rows", "all") or (rows and what != "awk"):
+        sys.exit(f"bench: unknown: {' '.join(words)}; expected one of {', '.join(PARTS)}, msync-rows, all; and --small or not; after awk, rows")
     FOLDER.mkdir(parents=True, exist_ok=True)
     lock = open(FOLDER / "lock", "w")
     try:
@@ -35,12 +35,12 @@ def main():
     except OSError:
         sys.exit(f"bench: another run is busy in {FOLDER}, and each would slow the other down; wait for it")
     compiled("measure.c")
-    if what != "msync":
+    if not what.startswith("msync"):
         subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "pmawk"], cwd=ROOT, check=True)
     report = Report(what)
     machine(report)
-    for name, part in PARTS.items():
-        if what in (name, "all"):
+    for name, part in [*PARTS.items(), ("msync-rows", msync_rows.run)]:
+        if what == name or what == "all" and name in PARTS:
             report.say(f"\n## {name}\n")
             part(report, small, *([rows] if name == "awk" else []))
     if not small and not rows:

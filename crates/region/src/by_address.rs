@@ -270,8 +270,8 @@ impl Outside {
     }
 
     /// Whether fresh space that was committed stays as it is: then it does. Where the kernel is asked it names each of its pages.
-    pub(crate) fn keep_growth(&mut self, fresh: &Range<u64>) -> bool {
-        !self.keeps_copies() && !self.ever_unseen && self.private.keep_growth(fresh)
+    pub(crate) fn keep_growth(&mut self, fresh: &Range<u64>, blank: u64) -> bool {
+        !self.keeps_copies() && !self.ever_unseen && self.private.keep_growth(fresh, blank)
     }
 
     /// What was stored since the last commit is forgotten.

@@ -222,15 +222,12 @@ impl Region {
         self.cards.set_tracked_end(self.end);
         // Fresh space that was committed becomes a private mapping of the file, so that its memory can be evicted.
         let fresh = old_end..self.end;
-        // What is hardly used would take huge pages.
-        let blank_sum = if fresh_sums.is_empty() {
-            0
-        } else {
-            page_sum(&[0; PAGE_BYTES as usize])
+        let blank_sum = match &fresh_sums[..] {
+            [] => 0,
+            _ => page_sum(&[0; PAGE_BYTES as usize]),
         };
         let blank = fresh_sums.iter().filter(|&&sum| sum == blank_sum).count();
-        let keeps =
-            |outside: &mut Outside| blank * 2 <= fresh_sums.len() && outside.keep_growth(&fresh);
+        let keeps = |outside: &mut Outside| outside.keep_growth(&fresh, blank as u64);
         let watched = match outside.as_mut().map(keeps) {
             Some(true) => Ok(()),
             is_by_address => self
