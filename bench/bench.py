@@ -16,7 +16,7 @@ import sys
 
 sys.dont_write_bytecode = True  # what is made lies in .x/
 
-from figures import awk, awk_core, bigger, commit, commits, days, msync, msync_rows, query  # noqa: E402
+from figures import awk, awk_core, bigger, commit, commits, days, msync, query  # noqa: E402
 from figures.harness import FOLDER, RECORD, ROOT, Report, compiled, machine  # noqa: E402
 
 PARTS = {"awk-core": awk_core.run, "query": query.run, "commit": commit.run, "awk": awk.run, "days": days.run, "commits": commits.run, "bigger": bigger.run, "msync": msync.run}
@@ -39,7 +39,7 @@ def main():
         subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "pmawk"], cwd=ROOT, check=True)
     report = Report(what)
     machine(report)
-    for name, part in [*PARTS.items(), ("msync-rows", msync_rows.run)]:
+    for name, part in [*PARTS.items(), ("msync-rows", msync.run_rows)]:
         if what == name or what == "all" and name in PARTS:
             report.say(f"\n## {name}\n")
             part(report, small, *([rows] if name == "awk" else []))

@@ -286,7 +286,7 @@ def reads(report, runner):
     return targets
 
 
-def run(report, small):
+def run(report, small, structures=None):
     size = Size(small)
     report.say("YCSB: records of ten fields of 100 bytes; reads take all, updates write one field. A: 50 % reads, 50 % updates; B: 95 %, 5 %; C: reads; D: 95 %")
     report.say("reads of what is new, 5 % inserts; E: 95 % scans of 1 to 100 records, 5 % inserts; F: 50 % reads, 50 % reads with an update behind them. Zipfian, 0.99.")
@@ -296,6 +296,6 @@ def run(report, small):
     with places(report) as folders:
         runner = Runner(programs, folders, size)
         targets = against_pmdk(report, runner) + reads(report, runner)
-        for structure in TITLES:
+        for structure in TITLES if structures is None else structures:
             matrix(report, runner, structure)
     report.targets(targets)
