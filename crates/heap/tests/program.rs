@@ -10,16 +10,19 @@ struct Known {
     fill: u8,
 }
 
-fn open(path: &std::path::Path) -> Heap {
-    let options = Options {
+fn options() -> Options {
+    Options {
         by_address: Some(ByAddress {
             tracking: Tracking::Pages,
             place: Place::Anywhere,
             ..ByAddress::default()
         }),
         ..Options::writer()
-    };
-    Heap::open(path, options).unwrap()
+    }
+}
+
+fn open(path: &std::path::Path) -> Heap {
+    Heap::open(path, options()).unwrap()
 }
 
 fn bytes(heap: &Heap, known: &Known) -> &'static mut [u8] {
@@ -170,15 +173,7 @@ fn space_behind_the_zones_becomes_zones() {
         fill(&mut heap, &mut known, before);
         heap.commit(Durability::Durable).unwrap();
         heap.close(Durability::Durable).unwrap();
-        let options = Options {
-            by_address: Some(ByAddress {
-                tracking: Tracking::Pages,
-                place: Place::Anywhere,
-                ..ByAddress::default()
-            }),
-            ..Options::writer()
-        };
-        let mut region = region::Region::open(&path, options).unwrap();
+        let mut region = region::Region::open(&path, options()).unwrap();
         region.extend(surplus_pages * region::PAGE_BYTES).unwrap();
         region.commit(Durability::Durable).unwrap();
         let end = region.end();
