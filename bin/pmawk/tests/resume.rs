@@ -17,7 +17,16 @@ use testkit::rng::Rng;
 
 /// Every line has a number of its own; `end` is printed when nothing is left to do but the commit.
 const PROGRAM: &str = "!/^#/ { seen[$1]++; lines++ } END { printf \"end\" }";
-const CHECK: &str = "BEGIN { for (k in seen) if (seen[k] != 1) print \"line\", k, \"counted\", seen[k]; print lines + 0 }";
+/// Lines that were not counted once, and how many were. `last` is the number of the last one.
+const CHECK: &str = r#"BEGIN {
+    for (n = 1; n <= last + 1; n++) {
+        times = n in seen ? seen[n] : 0
+        if ((times != before || n > last) && n > 1 && before != 1) print "lines", first, "to", n - 1, "counted", before
+        if (times != before || n == 1) first = n
+        before = times
+    }
+    print lines + 0
+}"#;
 
 fn runs() -> u64 {
     testkit::effort("PERDURE_KILLS", 40)
@@ -223,11 +232,45 @@ fn every_line_is_counted_exactly_once() {
         let mut last = pmawk(folder.path(), PROGRAM, &["--resume"]);
         assert_eq!(checked(last.arg(&path).output().expect("run")), "end");
     }
-    let told = checked(pmawk(folder.path(), CHECK, &[]).output().expect("run"));
+    let last = format!("--assign=last={}", log.written);
+    let told = checked(pmawk(folder.path(), CHECK, &[&last]).output().expect("run"));
     println!(
         "{} lines, {} rotations, {killed} kills, {again} runs to be done again",
         log.written, log.rotations
     );
     let story = log.story.join("\n");
     assert_eq!(told, format!("{}\n", log.written), "{story}");
+}
+
+/// Names change while a run looks through the folder: what it finds is still all there is.
+#[test]
+fn a_rotation_in_the_middle_of_a_look_hides_no_file() {
+    const FILES: u64 = 60;
+    let seed = Rng::seed_from_env();
+    println!("PERDURE_TEST_SEED={seed}");
+    let mut rng = Rng::new(seed);
+    for round in 0..testkit::effort("PERDURE_ROTATIONS", 30) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rotated = |n: u64| folder.path().join(format!("log.{n}"));
+        let path = folder.path().join("log");
+        let run = |options: &[&str]| {
+            let mut run = pmawk(folder.path(), PROGRAM, &[&["--resume"], options].concat());
+            run.arg(&path).stdout(Stdio::null());
+            run.spawn().expect("started")
+        };
+        fs::write(&path, "0 GET\n").expect("written");
+        assert!(run(&[]).wait().expect("waited for").success());
+        for n in 1..=FILES {
+            fs::write(rotated(n), format!("{n} GET\n")).expect("written");
+        }
+        let mut child = run(&["--lazy"]);
+        std::thread::sleep(Duration::from_micros(rng.below(2500)));
+        for n in (1..=FILES).rev() {
+            fs::rename(rotated(n), rotated(n + 1)).expect("renamed");
+        }
+        assert!(child.wait().expect("waited for").success());
+        let last = format!("--assign=last={FILES}");
+        let told = checked(pmawk(folder.path(), CHECK, &[&last]).output().expect("run"));
+        assert_eq!(told, format!("{}\n", FILES + 1), "round {round}");
+    }
 }

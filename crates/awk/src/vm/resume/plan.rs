@@ -5,10 +5,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::candidate::{Candidate, absolute, beside, is_rotated_name, path_of};
-use super::position::{Identity, Position, SAMPLE_BYTES, now};
+use super::position::{Identity, Position, SAMPLE_BYTES, now, written};
 use super::segment::Segment;
 use super::{FORGET_SECONDS, Resume};
 
@@ -37,6 +38,8 @@ pub(super) struct Plan {
     settled: Vec<Identity>,
     /// No file that matters changed while the plan was made.
     is_settled: bool,
+    /// The files that the folder was found to have, if it was looked through.
+    found: Option<Vec<(Identity, PathBuf)>>,
 }
 
 impl Plan {
@@ -67,6 +70,12 @@ impl Claims {
     }
 }
 
+/// When names were last added to the folder of a file, or taken from it, in seconds since 1970.
+fn changed(path: &Path) -> Option<f64> {
+    let meta = std::fs::metadata(path.parent()?).ok()?;
+    Some(written(&meta))
+}
+
 impl Resume {
     /// What to read for an operand.
     ///
@@ -75,9 +84,11 @@ impl Resume {
     pub(super) fn plan(&self, operand: &[u8], file: File) -> std::io::Result<Plan> {
         let path = absolute(path_of(operand));
         let name = path.as_os_str().as_bytes().to_vec();
-        let mut gone = Vec::new();
+        let (mut gone, mut found) = (Vec::new(), None);
         let mut tries = 0;
         loop {
+            let changed = changed(&path);
+            let is_quiet = changed.is_some_and(|at| at < now() - CLOCK_SECONDS);
             let own = Candidate::own(path.clone(), file.try_clone()?)?;
             let mut plan = match self.plan_of_rotated(&name, &own)? {
                 Some(plan) => plan,
@@ -85,12 +96,18 @@ impl Resume {
             };
             plan.gone.sort_unstable();
             tries += 1;
+            // A file that is renamed while its folder is read may be seen under neither name, and one that is renamed then
+            // cannot be opened: so either nothing was renamed, or the same files were found twice.
+            let is_whole = plan.found.is_none()
+                || (is_quiet && changed == self::changed(&path))
+                || plan.found == found;
             // In the middle of a rotation files are looked at before and after. A daemon that writes without a pause to a file
             // that was renamed may go on.
-            if tries == TRIES || (plan.is_settled && plan.gone == gone) {
+            if tries == TRIES || (plan.is_settled && plan.gone == gone && is_whole) {
                 return Ok(plan);
             }
             gone = plan.gone;
+            found = plan.found;
             std::thread::sleep(PAUSE);
         }
     }
@@ -114,10 +131,11 @@ impl Resume {
             let newest = path.is_file().then(|| File::open(path).ok()).flatten();
             let newest = newest.map(|file| Candidate::own(path.to_path_buf(), file));
             let plan = self.plan_of_name(log, newest.transpose()?)?;
-            let is_settled = plan.is_settled;
+            let (is_settled, found) = (plan.is_settled, plan.found);
             if plan.settled.contains(&own.identity) {
                 return Ok(Some(Plan {
                     is_settled,
+                    found,
                     ..Plan::default()
                 }));
             }
@@ -127,6 +145,7 @@ impl Resume {
                 return Ok(Some(Plan {
                     segments,
                     is_settled,
+                    found,
                     ..Plan::default()
                 }));
             }
@@ -165,6 +184,12 @@ impl Resume {
             return Ok(plan);
         };
         let claims = self.claims(name, own);
+        let files = claims.files.iter();
+        let mut found: Vec<_> = files
+            .map(|file| (file.identity, file.path.clone()))
+            .collect();
+        found.sort_unstable();
+        plan.found = Some(found);
         let is_spare = |(serial, p): &(u64, &Position)| {
             p.offset == 0 && !p.finished && !claims.home.contains_key(serial)
         };

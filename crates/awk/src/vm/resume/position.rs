@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) const SAMPLE_BYTES: u64 = 4096;
 
 /// What the system says a file is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Identity {
     pub(super) device: u64,
     pub(super) inode: u64,
