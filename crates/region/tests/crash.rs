@@ -158,6 +158,8 @@ impl Subject for Bytes {
             let Ok(mut region) = self.open(machine, 1) else {
                 return;
             };
+            // What an abort must bring back; nobody knows after a commit that failed.
+            let mut committed_state = Some(fingerprint(&region));
             for _ in 0..1 + rng.below(5) {
                 let durability = if rng.chance(3) {
                     Durability::Lazy
@@ -168,6 +170,9 @@ impl Subject for Bytes {
                 if scribbled.is_err() || rng.chance(6) {
                     if region.abort().is_err() {
                         return;
+                    }
+                    if let Some(state) = committed_state {
+                        assert_eq!(fingerprint(&region), state, "abort, run seed {seed}");
                     }
                     continue;
                 }
@@ -181,12 +186,13 @@ impl Subject for Bytes {
                     committed.map(|_| history.reported(durability == Durability::Durable))
                 };
                 match committed {
-                    Ok(()) => {}
+                    Ok(()) => committed_state = Some(fingerprint(&region)),
                     // Nothing of it, or nothing known of it: a program may go back and go on, unless poisoned.
                     Err(_) => {
                         if region.abort().is_err() || region.commit(Durability::Lazy).is_err() {
                             break;
                         }
+                        committed_state = None;
                     }
                 }
                 if rng.chance(4) && region.flush().is_ok() {
