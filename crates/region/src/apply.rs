@@ -98,6 +98,7 @@ impl Backing {
         {
             return Ok(false);
         }
+        self.look_for_others()?;
         let whole_pages = spill.has_granules();
         let written = match &outside {
             Some(outside) if !outside.keeps_copies() => self.write_back_frames(),
@@ -122,6 +123,7 @@ impl Backing {
             }
         }
         unlocked.map_err(|e| self.io("unlock", e))?;
+        self.mark_own_changes()?;
         self.pending.clear();
         self.unapplied = Some(Vec::new());
         if let Some(outside) = outside {

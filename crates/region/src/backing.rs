@@ -5,6 +5,7 @@
 use crate::Result;
 use crate::commit::{APPLY_CHUNK_BYTES, CommitStats};
 use crate::error::{Error, ErrorKind};
+use crate::file::Others;
 use crate::journal::{self, Contents, Frame, Tail};
 use crate::layout::{
     FRAME_HEADER_BYTES, NOTE_BYTES, NOTE_OFFSET, Note, PAGE_BYTES, SUPERBLOCK_OFFSETS, Superblock,
@@ -78,6 +79,8 @@ pub(crate) struct Backing {
     pub(crate) heap_unflushed: bool,
     /// A file that its program makes longer: so long it is on the medium. See [`Storage::present_end`].
     pub(crate) durable_len: Option<u64>,
+    /// For a file of the program's own.
+    pub(crate) others: Option<Others>,
     /// What lies behind the committed end of the heap file is of no use: not so while a lost journal leaves that end in doubt.
     pub(crate) end_is_known: bool,
     /// Behind the committed end the heap file may hold what a commit that failed wrote there.

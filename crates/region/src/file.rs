@@ -7,9 +7,11 @@
 //! The invariant: as long as there is a frame in the journal, both files are beside the file that it is about, and say which that is.
 //! When nothing is left to replay they are removed.
 
+use crate::backing::Backing;
 use crate::by_address::ByAddress;
 use crate::create::{blank_journal, write_first_superblock};
 use crate::error::{Error, ErrorKind};
+use crate::journal::{self, Tail};
 use crate::layout::{
     self, COUNT_MAX, DATA_START, FRAMES_START, RESERVE_BYTES_MAX, SUPERBLOCK_BYTES,
 };
@@ -131,6 +133,56 @@ impl Storage for Joined {
 
     fn present_end(&self) -> io::Result<Option<u64>> {
         Ok(Some((DATA_START + self.data.len()?).min(self.reach)))
+    }
+
+    fn version(&self) -> io::Result<Option<i128>> {
+        self.data.version()
+    }
+
+    fn mark_version(&mut self) -> io::Result<Option<i128>> {
+        self.data.mark_version()
+    }
+}
+
+/// What the program does to its file past us: it cuts it, makes it longer, writes to it.
+///
+/// A file that was cut and made as long again has zeros where frames of the journal have what was committed there before. They must not be
+/// replayed over that, so nothing may wait in the journal once such a change was seen and something is committed after it.
+#[derive(Default)]
+pub(crate) struct Others {
+    /// The file as we left it; none where there is no telling.
+    version: Option<i128>,
+    /// They changed it before we did.
+    have_changed: bool,
+}
+
+impl Backing {
+    /// Before the file is written to: whether anybody else has.
+    pub(crate) fn look_for_others(&mut self) -> Result<()> {
+        let Some(others) = &mut self.others else {
+            return Ok(());
+        };
+        match self.heap.version() {
+            Ok(version) => {
+                others.have_changed |= version.is_none() || version != others.version;
+                Ok(())
+            }
+            Err(error) => Err(self.io("ask when it was changed", error)),
+        }
+    }
+
+    /// After the file was written to.
+    pub(crate) fn mark_own_changes(&mut self) -> Result<()> {
+        let Some(others) = &mut self.others else {
+            return Ok(());
+        };
+        match self.heap.mark_version() {
+            Ok(version) => {
+                others.version = version;
+                Ok(())
+            }
+            Err(error) => Err(self.io("note when it was changed", error)),
+        }
     }
 }
 
@@ -293,16 +345,77 @@ impl Region {
     /// As [`Region::commit`].
     pub fn commit_file(&mut self) -> Result<CommitStats> {
         let mut stats = CommitStats::default();
+        self.heed_others(&mut stats)?;
         self.make_length_durable(&mut stats)?;
         stats.add(self.commit(Durability::Lazy)?);
         stats.add(self.make_durable()?);
         Ok(stats)
     }
+
+    /// What the journal has must not come back over what somebody else has made of the file.
+    fn heed_others(&mut self, stats: &mut CommitStats) -> Result<()> {
+        let Some(backing) = &mut self.backing else {
+            return Ok(());
+        };
+        backing.look_for_others()?;
+        let have_changed = backing.others.as_ref().is_some_and(|o| o.have_changed);
+        if !have_changed || backing.tail.offset == FRAMES_START {
+            self.others_are_heeded();
+            return Ok(());
+        }
+        if backing.applied_seq != backing.tail.seq {
+            // It waits to be written back. What memory has of those lines now is newer, and what is behind the end is gone.
+            return self.mark_what_waits();
+        }
+        backing.check_writer("commit")?;
+        if backing.checkpoint_if_unread(stats)? {
+            self.others_are_heeded();
+        }
+        Ok(())
+    }
+
+    fn others_are_heeded(&mut self) {
+        let backing = self.backing.as_mut();
+        if let Some(others) = backing.and_then(|backing| backing.others.as_mut()) {
+            others.have_changed = false;
+        }
+    }
+
+    /// Every line that the journal has is to be committed again, as it is in memory.
+    fn mark_what_waits(&mut self) -> Result<()> {
+        let Some(backing) = &self.backing else {
+            return Ok(());
+        };
+        let io = |e| backing.io("read its journal", e);
+        let present = backing.heap.present_end().map_err(io)?.unwrap_or(u64::MAX);
+        let (journal, mut at) = (&*backing.journal, Tail::of(&backing.superblock));
+        while at.seq < backing.tail.seq {
+            let frame = journal::next(
+                journal,
+                backing.journal_len,
+                at,
+                backing.superblock.generation,
+            );
+            let Some(frame) = frame.map_err(io)? else {
+                break;
+            };
+            let marked = journal::for_each_run(journal, &frame, |run, _| {
+                if run.start < present {
+                    self.cards.mark(run.start, run.end - run.start);
+                }
+                Ok(())
+            });
+            marked
+                .map_err(io)?
+                .map_err(|what| io(io::Error::other(what)))?;
+            at = Tail::behind(&frame);
+        }
+        Ok(())
+    }
 }
 
 impl Region {
     /// The program made its file longer: that must arrive before a frame does, because what is replayed behind the file's end is lost.
-    /// (Cut and made as long again between two commits: not noticed.)
     fn make_length_durable(&mut self, stats: &mut CommitStats) -> Result<()> {
         let Some(backing) = &mut self.backing else {
             return Ok(());
@@ -327,6 +440,10 @@ fn opened(files: Files, by_address: ByAddress) -> Result<Region> {
     }
     // Who reads the file should see what was committed, not only who maps it.
     region.checkpoint()?;
+    if let Some(backing) = &mut region.backing {
+        backing.others = Some(Others::default());
+        backing.mark_own_changes()?;
+    }
     Ok(region)
 }
 

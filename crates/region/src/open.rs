@@ -588,6 +588,7 @@ pub(crate) fn open_on(files: Files, how: How) -> Result<Region> {
         private_pages: replayed.private_pages(),
         heap_unflushed: false,
         durable_len: None,
+        others: None,
         end_is_known: !how.lost_journal,
         has_leftovers: false,
         allocated_end: 0,

@@ -3,12 +3,13 @@
 //!
 //! The invariant: nothing else in the project writes or flushes a heap file or its journal.
 
-use std::fs::File;
+use std::fs::{File, FileTimes};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A file of bytes with an explicit flush. What was written is durable only once a later [`Storage::sync`] returned
 /// `Ok`; after a failed one nothing is known of the writes since the last good one.
@@ -58,6 +59,15 @@ pub trait Storage: Send {
     }
     /// One past the last byte that is there, where that is not for the region to say: memory behind its page cannot be read.
     fn present_end(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+    /// Something that is different whenever anybody has changed the file since [`Storage::mark_version`] returned it; none where
+    /// there is no telling.
+    fn version(&self) -> io::Result<Option<i128>> {
+        Ok(None)
+    }
+    /// As [`Storage::version`], and different from what anybody's change will make of it, however soon it comes.
+    fn mark_version(&mut self) -> io::Result<Option<i128>> {
         Ok(None)
     }
 }
@@ -216,4 +226,29 @@ impl Storage for FileStorage {
     fn mappable(&self) -> Option<BorrowedFd<'_>> {
         Some(self.0.as_fd())
     }
+
+    fn version(&self) -> io::Result<Option<i128>> {
+        let meta = self.0.metadata()?;
+        Ok(Some(nanoseconds(meta.mtime(), meta.mtime_nsec())))
+    }
+
+    /// Kernels take the time of a change from a clock that ticks every few milliseconds, so that two changes may have one time. A time that
+    /// was set has nanoseconds that no tick has.
+    fn mark_version(&mut self) -> io::Result<Option<i128>> {
+        let now = SystemTime::now();
+        let Ok(since) = now.duration_since(UNIX_EPOCH) else {
+            return Ok(None);
+        };
+        let times = FileTimes::new().set_modified(now);
+        // Only its owner may set a file's time; and some file systems keep seconds only.
+        if self.0.set_times(times).is_err() {
+            return Ok(None);
+        }
+        let version = self.version()?;
+        Ok(version.filter(|&version| version == since.as_nanos().cast_signed()))
+    }
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
 }

@@ -57,6 +57,8 @@ struct FileState {
     lengths: Vec<(u64, usize)>,
     /// The operation that is under way.
     now: u64,
+    /// How often it was changed.
+    changes: i128,
 }
 
 /// What an atom was, and by which operation.
@@ -89,6 +91,7 @@ impl Machine {
             unsynced: BTreeMap::new(),
             lengths: Vec::new(),
             now: 0,
+            changes: 0,
         });
         Machine(Arc::new(Mutex::new(State {
             files: files.collect(),
@@ -275,6 +278,7 @@ impl FileState {
 
     /// The atoms of `[from, to)` have a new version.
     fn touch(&mut self, from: usize, to: usize) {
+        self.changes += 1;
         for atom in from / self.atom..to.div_ceil(self.atom) {
             let mut content = self.zeros();
             let have = self.live.len().min((atom + 1) * self.atom) - atom * self.atom;
@@ -285,6 +289,7 @@ impl FileState {
 
     fn resize(&mut self, len: usize) {
         if len != self.live.len() {
+            self.changes += 1;
             let old = self.live.len();
             self.live.resize(len, 0);
             self.lengths.push((self.now, len));
@@ -449,6 +454,14 @@ impl Storage for SimFile {
 
     fn mappable(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn version(&self) -> io::Result<Option<i128>> {
+        Ok(Some(self.machine.state().files[self.index].changes))
+    }
+
+    fn mark_version(&mut self) -> io::Result<Option<i128>> {
+        self.version()
     }
 }
 

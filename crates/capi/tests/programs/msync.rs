@@ -351,3 +351,44 @@ fn without_userfaultfd(command: &mut Command) {
     // SAFETY: between fork and exec it makes two system calls and nothing else.
     unsafe { command.pre_exec(set) };
 }
+
+/// What was cut off does not come back when the file is as long again, by what the journal has.
+#[test]
+fn a_file_that_is_cut_and_made_longer_has_zeros_there() {
+    let seed = Rng::seed_from_env();
+    println!("PERDURE_TEST_SEED={seed}");
+    let mut rng = Rng::new(seed);
+    let linked = Built {
+        library: Library::Preload,
+        ..Built::tracking("-O1")
+    };
+    for (program, front) in [
+        (build("regrown.c", Built::ALONE), true),
+        (build("regrown.c", linked), false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.regrown");
+        let command = |word: &str| {
+            let mut command = Command::new(&program);
+            command
+                .arg(&file)
+                .arg(word)
+                .env("PERDURE_FILES", "*.regrown");
+            if front {
+                command.env("LD_PRELOAD", preload());
+            }
+            command
+        };
+        for _ in 0..testkit::effort("PERDURE_KILLS", 60) {
+            let seed = rng.below(1 << 40).to_string();
+            let killed = run(&mut command(&seed));
+            let told = String::from_utf8(killed.stdout).unwrap();
+            let errors = String::from_utf8_lossy(&killed.stderr);
+            assert!(
+                told.ends_with('\n') && errors.is_empty(),
+                "{seed}: {errors}"
+            );
+            assert_eq!(good(&mut command("check")), told, "seed {seed}");
+        }
+    }
+}
