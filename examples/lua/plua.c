@@ -12,7 +12,6 @@
 #include <lualib.h>
 #include <perdure.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static perdure *heap;
@@ -90,8 +89,9 @@ int main(int argc, char **argv) {
             return fail("cannot name the state", perdure_message());
     }
     attach(L, argc - 2, argv + 2);
-    if (luaL_loadfile(L, argc > 2 ? argv[2] : NULL) || lua_pcall(L, 0, 0, 0))
-        return fail("nothing was committed", lua_tostring(L, -1));
+    lua_State *run = lua_newthread(L); /* with the calls that a killed run was in when it committed: garbage at the next one */
+    if (luaL_loadfile(run, argc > 2 ? argv[2] : NULL) || lua_pcall(run, 0, 0, 0))
+        return fail("nothing was committed", lua_tostring(run, -1));
     fflush(stdout);
     if (perdure_commit(heap) || perdure_close(heap))
         return fail("cannot commit", perdure_message());

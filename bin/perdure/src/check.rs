@@ -49,6 +49,9 @@ pub fn run(args: &CheckArgs, out: &mut Out) -> Result<Exit> {
                         "\"{journal}\" is another heap's, or no journal at all."
                     )?;
                 }
+                ErrorKind::JournalCut { journal, bytes, .. } => {
+                    writeln!(out, "\"{journal}\" was cut to {bytes} bytes.")?;
+                }
                 _ => writeln!(out, "{error}")?,
             }
             return discard(args, out);
@@ -252,6 +255,7 @@ fn is_worth_discarding(error: &heap::Error) -> bool {
         error.kind(),
         ErrorKind::JournalMissing { .. }
             | ErrorKind::JournalForeign { .. }
+            | ErrorKind::JournalCut { .. }
             | ErrorKind::Damaged { .. }
     )
 }
@@ -268,7 +272,9 @@ fn explain(path: &Path, error: &heap::Error, out: &mut Out) -> Result<()> {
              2. if there is an older copy of both, made together, put both back;\n\
              3. else run \"perdure check --discard-journal {heap}\": it tries what the heap file holds without its journal."
         ),
-        ErrorKind::JournalMissing { .. } | ErrorKind::JournalForeign { .. } => format!(
+        ErrorKind::JournalMissing { .. }
+        | ErrorKind::JournalForeign { .. }
+        | ErrorKind::JournalCut { .. } => format!(
             "The heap file itself may be whole. What to do next:\n\
              1. look for {journal}: was the heap moved, copied or renamed without it? Put it back under that name;\n\
              2. if it is lost, run \"perdure check --discard-journal {heap}\": it goes on with what the heap file holds without it. \

@@ -619,6 +619,32 @@ fn a_lost_journal_loses_nothing_after_a_normal_end() {
 }
 
 #[test]
+fn a_journal_that_was_cut_is_told_and_loses_nothing_after_a_normal_end() {
+    for bytes in [48, 4096, 8192, 40959] {
+        let place = Place::new();
+        let path = place.path("a.heap");
+        make(&path);
+        let (before, _) = texts(&place.run(&["dump", "a.heap"]));
+        let journal = std::fs::OpenOptions::new()
+            .write(true)
+            .open(heap::journal_path(&path));
+        journal.expect("there").set_len(bytes).expect("cut");
+        for command in ["info", "check", "dump"] {
+            let cut = format!("was cut to {bytes} bytes");
+            place.refuses(
+                &[command, "a.heap"],
+                3,
+                &["a.heap.journal", &cut, "--discard-journal"],
+            );
+        }
+        let output = place.run(&["check", "--discard-journal", "a.heap"]);
+        assert_eq!(output.status.code(), Some(0), "{:?}", texts(&output));
+        assert!(place.path("a.heap.journal.orphan").exists());
+        place.expect(&["dump", "a.heap"], 0, &before);
+    }
+}
+
+#[test]
 fn a_journal_that_is_needed_is_not_discarded() {
     let place = Place::new();
     make(&place.path("a.heap"));

@@ -78,9 +78,10 @@ impl From<Error> for Failure {
             K::Absent { .. } => Code::Absent,
             K::NotAHeap { .. } | K::Version { .. } => Code::Format,
             K::Damaged { .. } => Code::Damaged,
-            K::HeapMissing { .. } | K::JournalMissing { .. } | K::JournalForeign { .. } => {
-                Code::Journal
-            }
+            K::HeapMissing { .. }
+            | K::JournalMissing { .. }
+            | K::JournalForeign { .. }
+            | K::JournalCut { .. } => Code::Journal,
             K::Locked { .. } => Code::Locked,
             K::Full { .. } | K::MemoryFull { .. } => Code::Full,
             K::Untrusted { .. } => Code::Untrusted,

@@ -214,3 +214,20 @@ fn every_crash_of_a_program_leaves_its_blocks_as_of_a_commit() {
         println!("{tracking:?} {tally:?}");
     }
 }
+
+/// Seeds of runs in which something was found once.
+#[test]
+fn runs_that_found_faults_find_none() {
+    let found = [
+        // A frame whose append failed came back after a process that found it withdrawn, and had nothing to commit itself.
+        (Tracking::Pages, 1_795_352_601_402_295_443),
+    ];
+    for (tracking, seed) in found {
+        let effort = Effort {
+            states: 1,
+            states_per_stop: 20,
+        };
+        climb(&Blocks(tracking), seed, effort)
+            .unwrap_or_else(|what| panic!("{tracking:?}: {what}"));
+    }
+}

@@ -6,8 +6,8 @@ use crate::Result;
 use crate::error::{Error, ErrorKind};
 use crate::journal;
 use crate::layout::{
-    self, DATA_START, FRAMES_START, JOURNAL_HEADER_BYTES, NOTE_BYTES, NOTE_OFFSET, Note,
-    PAGE_BYTES, SUPERBLOCK_OFFSETS, Superblock, salt,
+    self, DATA_START, FRAMES_START, JOURNAL_BYTES_MIN, JOURNAL_HEADER_BYTES, NOTE_BYTES,
+    NOTE_OFFSET, Note, PAGE_BYTES, SUPERBLOCK_OFFSETS, Superblock, salt,
 };
 use crate::map::Map;
 use crate::open::{LIMIT_BYTES_MIN, boot_id, clock_s, journal_path, open_heap_file};
@@ -56,7 +56,7 @@ pub(crate) fn is_blank(file: &File, text: &str) -> Result<bool> {
 /// The bytes of a journal without frames. With `boot`, this boot vouches for the superblock: only where the heap will
 /// not appear unless the flush of it succeeds.
 pub(crate) fn blank_journal(uuid: &[u8; 16], boot: Option<[u8; 16]>) -> Vec<u8> {
-    let mut bytes = vec![0; FRAMES_START as usize + (32 << 10)];
+    let mut bytes = vec![0; JOURNAL_BYTES_MIN as usize];
     bytes[..JOURNAL_HEADER_BYTES].copy_from_slice(&layout::encode_journal_header(uuid));
     if let Some(boot) = boot {
         let note = Note {

@@ -42,6 +42,12 @@ pub enum ErrorKind {
     JournalMissing { path: String, journal: String },
     /// The journal belongs to another heap.
     JournalForeign { path: String, journal: String },
+    /// The journal is shorter than it was made.
+    JournalCut {
+        path: String,
+        journal: String,
+        bytes: u64,
+    },
     /// Another process writes, and the time to wait for it is over.
     Locked {
         path: String,
@@ -218,6 +224,15 @@ impl fmt::Display for Error {
                 f,
                 "heap \"{path}\": \"{journal}\" is not its journal but another heap's or no journal at all; put the right one beside \
                  the heap, or, if it is lost, go back to the last checkpoint with \"perdure check --discard-journal {path}\""
+            ),
+            K::JournalCut {
+                path,
+                journal,
+                bytes,
+            } => write!(
+                f,
+                "heap \"{path}\": its journal \"{journal}\" was cut to {bytes} bytes, and the last commits may have been behind them; put \
+                 the whole one back, or, if it is lost, go back to the last checkpoint with \"perdure check --discard-journal {path}\""
             ),
             K::Locked {
                 path,

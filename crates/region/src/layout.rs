@@ -127,6 +127,8 @@ pub const WRITER_PID_OFFSET: u64 = NOTE_OFFSET + 512;
 
 /// Where the first frame of a generation starts.
 pub const FRAMES_START: u64 = 8192;
+/// A journal is made with so many bytes, and has never fewer.
+pub const JOURNAL_BYTES_MIN: u64 = FRAMES_START + (32 << 10);
 pub const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"Frm1");
 pub const FRAME_HEADER_BYTES: usize = 96;
 pub mod frame {

@@ -595,7 +595,7 @@ pub(crate) fn open_on(files: Files, how: How) -> Result<Region> {
         boot,
         nonce: new_nonce(&boot),
         poisoned: false,
-        tail_spoiled: found.has_rejected,
+        tail_spoiled: found.is_spoiled,
         superblock_suspect: found.note.is_none(),
         note: found.note,
         now_s,
@@ -799,10 +799,20 @@ fn check_journal_header(
     let mut header = [0; JOURNAL_HEADER_BYTES];
     let read = journal.read_at(&mut header, 0);
     let wanted = layout::encode_journal_header(&superblock.uuid);
+    let name = journal_path(path).display().to_string();
     if matches!(&read, Ok(()) if header == wanted) {
+        let bytes = journal.len();
+        let bytes = bytes.map_err(|e| Error::io(text, "ask its journal's length", e))?;
+        if bytes < layout::JOURNAL_BYTES_MIN {
+            return Err(ErrorKind::JournalCut {
+                path: text.into(),
+                journal: name,
+                bytes,
+            }
+            .into());
+        }
         return Ok(());
     }
-    let name = journal_path(path).display().to_string();
     match read {
         Err(e) if e.kind() != IoKind::UnexpectedEof => {
             return Err(Error::io(text, "read its journal", e));
@@ -843,8 +853,8 @@ struct Found {
     /// Behind the last frame that is in the heap file.
     applied: Tail,
     testified_seq: u64,
-    /// Behind the tail lies a whole frame whose fresh space did not arrive.
-    has_rejected: bool,
+    /// Behind the tail lies a whole frame whose fresh space did not arrive, or the medium may have one whose append failed.
+    is_spoiled: bool,
     /// If there is one, a process of this boot saw the flush of the superblock succeed.
     note: Option<Note>,
 }
@@ -938,14 +948,28 @@ fn scan(
     let has_rejected = whole < frames.len();
     frames.truncate(whole);
     let tail = frames.last().map_or(applied, Tail::behind);
+    let was_withdrawn = is_withdrawn(journal, journal_len, tail).map_err(read_error)?;
     Ok(Found {
         tail,
         frames,
         applied,
         testified_seq,
-        has_rejected,
+        is_spoiled: has_rejected || was_withdrawn,
         note,
     })
+}
+
+/// Whether an append failed behind the tail, whose header its writer has overwritten with zeros. On the medium the frame may be whole all the same.
+fn is_withdrawn(journal: &dyn Storage, journal_len: u64, tail: Tail) -> io::Result<bool> {
+    let mut sector = [0; layout::SECTOR_BYTES as usize];
+    if tail.offset + layout::SECTOR_BYTES > journal_len {
+        return Ok(false);
+    }
+    journal.read_at(&mut sector, tail.offset)?;
+    // What a frame holds begins in its first sector; a frame that holds nothing says nothing.
+    let (header, contents) = sector.split_at(layout::FRAME_HEADER_BYTES);
+    let is_blank = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+    Ok(is_blank(header) && !is_blank(contents))
 }
 
 /// If the journal already holds frames of the next generation, the superblock that began it was there and is lost: an

@@ -63,5 +63,6 @@ fn the_documents_seeds_and_places_are_the_constants() {
     assert!(doc.contains(&format!("  {}  heap header", at::DATA_START)));
     assert!(doc.contains(&format!("  {}  note", at::NOTE_OFFSET)));
     assert!(doc.contains(&format!("  {}  frames", at::FRAMES_START)));
+    assert!(doc.contains(&format!("made {} bytes long", at::JOURNAL_BYTES_MIN)));
     assert!(doc.contains(&format!("Format version {}.", at::FORMAT_VERSION)));
 }

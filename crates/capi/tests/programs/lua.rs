@@ -97,3 +97,20 @@ fn a_killed_script_leaves_its_last_commit() {
         assert!(found == last || found == last + 1, "{found} after {last}");
     }
 }
+
+/// The calls that it was in are in the state each time; they must not add up.
+#[test]
+fn a_state_is_killed_in_the_middle_of_calls_any_number_of_times() {
+    const DIES: &str =
+        "n = (n or 0) + 1 pcall(function() perdure.commit() os.execute('kill -9 $PPID') end)";
+    let Some(lua) = lua() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let state = State {
+        lua: &lua,
+        folder: folder.path(),
+    };
+    for _ in 0..120 {
+        assert!(!state.command(DIES).status().unwrap().success());
+    }
+    assert_eq!(state.says("print(n)"), "120\n");
+}
