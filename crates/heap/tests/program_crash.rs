@@ -225,7 +225,7 @@ fn runs_that_found_faults_find_none() {
     for (tracking, seed) in found {
         let effort = Effort {
             states: 1,
-            states_per_stop: 20,
+            states_per_stop: 100,
         };
         climb(&Blocks(tracking), seed, effort)
             .unwrap_or_else(|what| panic!("{tracking:?}: {what}"));
