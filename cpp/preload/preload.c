@@ -428,6 +428,33 @@ int fsync(int fd) { return sync_descriptor(fd, real_fsync); }
 
 int fdatasync(int fd) { return sync_descriptor(fd, real_fdatasync); }
 
+/* In the page in which a file now ends, what was behind the end is zero when the file is longer again (mmap(2)). The kernel sees to that in its
+ * own memory; ours may be a copy. */
+static void blank_behind_end(struct mapped *m, off_t end) {
+    size_t page = sysconf(_SC_PAGESIZE), used = end % page;
+    for (char *byte = m->memory + end; used && used < page; byte++, used++)
+        if (*byte)
+            *byte = 0;
+}
+
+int ftruncate(int fd, off_t length) {
+    static void *known;
+    int (*real)(int, off_t) = (int (*)(int, off_t))next_function(&known, "ftruncate");
+    if (inside || !__atomic_load_n(&file_count, __ATOMIC_RELAXED))
+        return real(fd, length);
+    enter();
+    struct mapped *m = find_file(fd);
+    struct stat before;
+    bool is_cut = m && fstat(fd, &before) == 0 && length < before.st_size;
+    int result = real(fd, length);
+    if (is_cut && result == 0)
+        blank_behind_end(m, length);
+    leave();
+    return result;
+}
+
+int ftruncate64(int fd, off64_t length) __attribute__((alias("ftruncate")));
+
 void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...) {
     void *new_address = NULL;
     if (flags & MREMAP_FIXED) {

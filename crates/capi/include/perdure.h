@@ -173,12 +173,14 @@ typedef struct perdure_file perdure_file;
 /* Opens the file of a descriptor that is open for reading and writing (duplicated; the caller may close it), which is at path. EREADONLY, ELOCKED if another process has it,
  * EJOURNAL if syncs lie beside it that were made to another file of this name. */
 int perdure_file_open(int fd, const char *path, perdure_file **file);
-/* The memory of its first byte: the whole file from there on, also as it grows. Memory behind the file's last page cannot be used (SIGBUS), as with mmap. */
+/* The memory of its first byte: the whole file from there on, also as it grows. Memory behind the file's last page cannot be used (SIGBUS), as with mmap. The
+ * program may cut the file and make it longer (ftruncate): what was cut off reads as zeros then, but for the rest of the page in which the cut was, which it sets. */
 void *perdure_file_memory(perdure_file *file);
 /* How far the file may grow while it is open: at least 64 GiB, eight times its size when it was opened. */
 uint64_t perdure_file_reach(perdure_file *file);
 /* Nobody reads the file but through this memory while it is open: syncs are brought to it now and then, and when it is closed, which takes less time where a
- * sync changes a few lines. After a crash perdure_file_open brings it to the last sync as ever. */
+ * sync changes a few lines. After a crash perdure_file_open brings it to the last sync as ever. Who cuts such a file and makes it longer syncs before the next
+ * abort or close. */
 int perdure_file_keep_private(perdure_file *file);
 /* Makes all stores since the last sync permanent at once; returns when they are on the medium. Other threads may store meanwhile where pages are
  * tracked (their stores are in this sync or the next); where lines are, in programs compiled with perdure-cc, they must not. */

@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
     for (int steps = (int)(drawn(&seed) % 40); steps > 0; steps--) {
         switch (drawn(&seed) % 6) {
         case 0:
-            length = (1 + drawn(&seed) % length / PAGE) * PAGE;
+            length = 1 + drawn(&seed) % length;
             check(ftruncate(fd, (off_t)length) == 0, "cut");
             break;
         case 1:
