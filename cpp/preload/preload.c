@@ -278,6 +278,9 @@ void *mmap(void *address, size_t length, int protection, int flags, int fd, off_
     bool writable = protection & PROT_WRITE;
     if (!writable && !__atomic_load_n(&file_count, __ATOMIC_RELAXED))
         return real_mmap(address, length, protection, flags, fd, offset);
+    int access = fcntl(fd, F_GETFL) & O_ACCMODE;
+    if (access == O_WRONLY || (writable && access != O_RDWR))
+        return real_mmap(address, length, protection, flags, fd, offset); /* which the kernel refuses */
     if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
         char path[PATH_MAX];
         if (writable && path_of(fd, path) && matches(path))
@@ -290,8 +293,6 @@ void *mmap(void *address, size_t length, int protection, int flags, int fd, off_
     struct mapped *m = file_for(fd, writable, &error);
     if (!m && !error)
         result = real_mmap(address, length, protection, flags, fd, offset);
-    else if (m && (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR && writable)
-        error = EACCES;
     else if (m && offset % sysconf(_SC_PAGESIZE))
         error = EINVAL;
     else if (m && ((uint64_t)offset > m->reach || length > m->reach - offset)) {

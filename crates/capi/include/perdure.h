@@ -59,7 +59,7 @@ enum perdure_error {
     PERDURE_EFULL = 8,       /* no room: the heap's limit, the disk, or memory */
     PERDURE_EUNTRUSTED = 9,  /* others could have written the file, and PERDURE_TRUST was not given */
     PERDURE_EPOISONED = 10,  /* a flush failed: close the heap, and open it again to see what survived */
-    PERDURE_EREADONLY = 11,  /* a snapshot, or a process that was forked off, cannot commit */
+    PERDURE_EREADONLY = 11,  /* a snapshot, or a process that was forked off, cannot commit; a file that is open for reading only cannot be synced */
     PERDURE_EADDRESS = 12,   /* something else lies where the heap must */
     PERDURE_ERACE = 13,      /* a thread stored while a commit was taken; nothing was committed */
     PERDURE_ETOOMANY = 14,   /* 64 heaps are open in this process */
@@ -170,8 +170,8 @@ void perdure_mark(const void *address, size_t size);
 
 typedef struct perdure_file perdure_file;
 
-/* Opens the file of a descriptor that is open for reading and writing (duplicated; the caller may close it), which is at path. EREADONLY, ELOCKED if another process has it,
- * EJOURNAL if syncs lie beside it that were made to another file of this name. */
+/* Opens the file of a descriptor that is open for reading and writing (duplicated; the caller may close it), which is at path. EREADONLY if the descriptor is for
+ * reading only, EINVAL if it is for writing only; ELOCKED if another process has it; EJOURNAL if syncs lie beside it that were made to another file of this name. */
 int perdure_file_open(int fd, const char *path, perdure_file **file);
 /* The memory of its first byte: the whole file from there on, also as it grows. Memory behind the file's last page cannot be used (SIGBUS), as with mmap. The
  * program may cut the file and make it longer (ftruncate): what was cut off reads as zeros then, but for the rest of the page in which the cut was, which it sets. */

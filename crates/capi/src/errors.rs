@@ -42,7 +42,7 @@ const TEXTS: [&CStr; 17] = [
     c"the heap is full",
     c"others could have written the file",
     c"a flush failed; close the heap and open it again",
-    c"a snapshot cannot be committed",
+    c"open for reading only",
     c"something else lies where the heap must",
     c"a thread stored while a commit was taken; nothing was committed",
     c"too many heaps are open",

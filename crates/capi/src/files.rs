@@ -2,14 +2,14 @@
 
 use crate::blocks::text;
 use crate::calls::default_tracking;
-use crate::errors::{Failure, Outcome, code, guarded};
+use crate::errors::{Code, Failure, Outcome, code, guarded};
 use crate::handle::Listed;
 use crate::marks;
 use crate::report;
 use region::{ByAddress, CommitStats, DATA_START, Place, Region, Tracking};
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::fs::File;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
@@ -71,6 +71,7 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
     let file = own
         .map(File::from)
         .map_err(|e| Failure::invalid(format!("\"{}\": descriptor {fd}: {e}", path.display())))?;
+    check_access(&file, fd, path)?;
     let tracking = default_tracking()?;
     let by_address = ByAddress {
         tracking,
@@ -90,6 +91,24 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
         totals: Mutex::new(CommitStats::default()),
         unseen: AtomicBool::new(false),
     }))
+}
+
+/// Who syncs a file reads and writes it. Found out before anything is made beside it, and not by the first sync.
+fn check_access(file: &File, fd: c_int, path: &Path) -> Outcome<()> {
+    // SAFETY: asks for the flags of a descriptor of ours.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    let (code, only) = match flags & libc::O_ACCMODE {
+        libc::O_RDWR => return Ok(()),
+        libc::O_WRONLY => (Code::Invalid, "writing"),
+        _ => (Code::ReadOnly, "reading"),
+    };
+    Err(Failure {
+        code,
+        message: format!(
+            "file \"{}\": descriptor {fd} is open for {only} only; open it with O_RDWR",
+            path.display()
+        ),
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -2,10 +2,12 @@
  *   twice     two mappings of one place, of which one goes, and pieces of them
  *   advise    MADV_DONTNEED, which takes nothing from a shared mapping
  *   threads   ends while another thread stores; its last msync that returned is told
+ *   access    of a descriptor that is for reading only
  *   forks     while other threads map, sync and unmap: the children end in the ordinary way
  *   library   another library's constructor and destructor (keeps_a_log.c) use a file */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -70,6 +72,24 @@ static void advise(void) {
     char *private = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     private[0] = 'p';
     check(madvise(private, PAGE, MADV_DONTNEED) == 0 && private[0] == 0, "madvise of other memory");
+}
+
+/* mmap(2): "EACCES: MAP_SHARED was requested and PROT_WRITE is set, but fd is not open in read/write mode". */
+static void access_of(const char *path) {
+    for (int known = 0; known < 2; known++) {
+        char *writable = known ? map(0, PAGES) : NULL;
+        int only = open(path, O_RDONLY);
+        errno = 0;
+        void *refused = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, only, 0);
+        check(refused == MAP_FAILED && errno == EACCES, "a mapping for writing of a file that is open for reading");
+        close(only);
+        only = open(path, O_WRONLY);
+        errno = 0;
+        refused = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, only, 0);
+        check(refused == MAP_FAILED && errno == EACCES, "a mapping of a file that is open for writing");
+        close(only);
+        check(!writable || munmap(writable, PAGES * PAGE) == 0, "munmap");
+    }
 }
 
 static void *store(void *memory) {
@@ -147,6 +167,8 @@ int main(int argc, char **argv) {
         twice();
     if (!strcmp(argv[2], "advise"))
         advise();
+    if (!strcmp(argv[2], "access"))
+        access_of(argv[1]);
     if (!strcmp(argv[2], "threads"))
         threads();
     if (!strcmp(argv[2], "forks"))

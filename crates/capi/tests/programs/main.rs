@@ -8,5 +8,6 @@ mod heaps;
 mod kyoto;
 mod lua;
 mod msync;
+mod refused;
 mod tsan;
 mod ycsb;

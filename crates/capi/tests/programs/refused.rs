@@ -1,0 +1,25 @@
+//! What is refused: at once, without a trace, and in words that help.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::build::{Built, Compiler, Library, build, good, run};
+
+/// Asks for it in a folder of its own, in which nothing but what the program made is left.
+fn refused(how: Built, word: &str, left: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(build("refused.c", how));
+    let told = good(command.current_dir(&folder).args(["a", word]));
+    let mut names = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect::<Vec<String>>();
+    names.sort_unstable();
+    assert_eq!(names, left, "{how:?}");
+    told
+}
+
+#[test]
+fn a_descriptor_that_is_not_for_reading_and_writing_is_no_file_to_sync() {
+    refused(Built::C11, "access", &["a"]);
+}
