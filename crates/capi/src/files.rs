@@ -11,6 +11,7 @@ use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,6 +72,7 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
     let file = own
         .map(File::from)
         .map_err(|e| Failure::invalid(format!("\"{}\": descriptor {fd}: {e}", path.display())))?;
+    check_identity(&file, fd, path)?;
     check_access(&file, fd, path)?;
     let tracking = default_tracking()?;
     let by_address = ByAddress {
@@ -91,6 +93,26 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
         totals: Mutex::new(CommitStats::default()),
         unseen: AtomicBool::new(false),
     }))
+}
+
+/// What lies beside a file is found by its path: it must be that file's. And only what is a file has anything beside it.
+fn check_identity(file: &File, fd: c_int, path: &Path) -> Outcome<()> {
+    let refused = |why: String| {
+        Err(Failure::invalid(format!(
+            "file \"{}\": {why}",
+            path.display()
+        )))
+    };
+    let open = match file.metadata() {
+        Ok(open) if open.is_file() => open,
+        Ok(_) => return refused(format!("descriptor {fd} is of no regular file")),
+        Err(e) => return refused(format!("descriptor {fd}: {e}")),
+    };
+    match std::fs::metadata(path) {
+        Ok(named) if (named.dev(), named.ino()) == (open.dev(), open.ino()) => Ok(()),
+        Ok(_) => refused(format!("descriptor {fd} is of another file")),
+        Err(e) => refused(format!("descriptor {fd} is of no file of this name: {e}")),
+    }
 }
 
 /// Who syncs a file reads and writes it. Found out before anything is made beside it, and not by the first sync.

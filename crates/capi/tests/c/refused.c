@@ -44,11 +44,28 @@ static void access_of(const char *path) {
     CHECK(perdure_file_open(fd, path, &file) == PERDURE_OK && perdure_file_close(file) == PERDURE_OK);
 }
 
+/* A descriptor of another file than the path's, and of what is no file. */
+static void path_of(const char *path) {
+    make(path);
+    char other[4096];
+    snprintf(other, sizeof other, "%s.other", path);
+    perdure_file *file;
+    int fd = open(path, O_RDWR);
+    CHECK(perdure_file_open(fd, other, &file) == PERDURE_EINVAL && !file && says(other) && says("No such file"));
+    make(other);
+    CHECK(perdure_file_open(fd, other, &file) == PERDURE_EINVAL && !file && says(other) && says("another file"));
+    CHECK(unlink(other) == 0);
+    int null = open("/dev/null", O_RDWR), folder = open(".", O_RDONLY);
+    CHECK(perdure_file_open(null, path, &file) == PERDURE_EINVAL && !file && says(path) && says("no regular file"));
+    CHECK(perdure_file_open(folder, ".", &file) == PERDURE_EINVAL && !file && says("no regular file"));
+    CHECK(perdure_file_open(fd, path, &file) == PERDURE_OK && perdure_file_close(file) == PERDURE_OK);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *word;
         void (*ask)(const char *path);
-    } words[] = {{"access", access_of}};
+    } words[] = {{"access", access_of}, {"path", path_of}};
     for (size_t i = 0; argc == 3 && i < sizeof words / sizeof *words; i++)
         if (!strcmp(argv[2], words[i].word)) {
             words[i].ask(argv[1]);

@@ -23,3 +23,8 @@ fn refused(how: Built, word: &str, left: &[&str]) -> String {
 fn a_descriptor_that_is_not_for_reading_and_writing_is_no_file_to_sync() {
     refused(Built::C11, "access", &["a"]);
 }
+
+#[test]
+fn a_descriptor_of_another_file_than_the_paths_is_refused() {
+    refused(Built::C11, "path", &["a"]);
+}
