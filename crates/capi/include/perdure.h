@@ -226,7 +226,8 @@ size_t perdure_report(perdure *heap, char *text, size_t size);
 
 /* What a code means, in a few words; never NULL. */
 const char *perdure_strerror(int code);
-/* The last error of this thread in full: what, which file, why, what next. Valid until the thread's next error; "" if there was none. */
+/* The last error of this thread in full: what, which file, why, what next; "" if there was none. A place of the thread's, always the same one: its next error is
+ * written there. Of a text of more than 2 KiB the middle is left out. */
 const char *perdure_message(void);
 
 #ifdef __cplusplus

@@ -3,8 +3,8 @@
 //! The invariant: the numbers are those of `enum perdure_error` in `include/perdure.h`, for good.
 
 use heap::{Error, ErrorKind};
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// `enum perdure_error`.
@@ -117,17 +117,54 @@ fn in_c(message: &str) -> String {
     IN_C.iter().fold(message.to_string(), replaced)
 }
 
+/// Room for a message: what is longer loses its middle. It comes out of every thread's stack, so it is not the largest path there can be.
+const MESSAGE_BYTES: usize = 2048;
+/// Stands for what is left out.
+const LEFT_OUT: &str = " ... ";
+
+/// A text of C's: up to the first zero.
+type Message = [u8; MESSAGE_BYTES];
+
+const _: () = assert!(!std::mem::needs_drop::<Cell<Message>>());
+
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::new(CString::default());
+    /// Always at one address while the thread lives, and nothing that has to be dropped: programs ask for it in handlers of exit and in destructors
+    /// of threads' data, when what has a destructor is gone; and they may have asked before the error came, as arguments of one call.
+    static LAST: Cell<Message> = const { Cell::new([0; MESSAGE_BYTES]) };
+}
+
+fn as_message(text: &str) -> Message {
+    let text = text.replace('\0', "");
+    let room = MESSAGE_BYTES - 1;
+    let text = match text.len() <= room {
+        true => text,
+        false => {
+            // The end says what to do next.
+            let part = (room - LEFT_OUT.len()) / 2;
+            let is_boundary = |at: &usize| text.is_char_boundary(*at);
+            let head = (0..=part).rev().find(is_boundary);
+            let tail = (text.len() - part..text.len()).find(is_boundary);
+            let head = head.map_or("", |end| &text[..end]);
+            let tail = tail.map_or("", |start| &text[start..]);
+            [head, LEFT_OUT, tail].concat()
+        }
+    };
+    let mut message = [0; MESSAGE_BYTES];
+    message[..text.len()].copy_from_slice(text.as_bytes());
+    message
 }
 
 /// Remembers it as the thread's last, and gives its code.
 pub(crate) fn note(failure: Failure) -> Code {
-    let bytes: Vec<u8> = failure.message.into_bytes();
-    let text = bytes.into_iter().filter(|&b| b != 0).collect::<Vec<u8>>();
-    // A thread that is ending has no place for it any more.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
+    LAST.set(as_message(&failure.message));
     failure.code
+}
+
+/// What was noted last.
+pub(crate) fn last_message() -> String {
+    let bytes = LAST.get();
+    let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+    text.to_string_lossy().into_owned()
 }
 
 pub(crate) fn set_errno(errno: c_int) {
@@ -163,8 +200,7 @@ pub extern "C" fn perdure_strerror(code: c_int) -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn perdure_message() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr())
-        .unwrap_or(c"".as_ptr())
+    LAST.with(|last| last.as_ptr().cast())
 }
 
 #[cfg(test)]
@@ -224,7 +260,27 @@ mod tests {
     #[test]
     fn a_panic_becomes_an_error() {
         assert_eq!(code(|| panic!("on purpose")), Code::Internal as c_int);
-        let message = LAST.with(|last| last.borrow().clone());
-        assert!(message.to_str().unwrap().contains("bug"));
+        assert!(last_message().contains("bug"));
+    }
+
+    #[test]
+    fn a_long_message_keeps_its_beginning_and_its_end() {
+        for (unit, bytes) in [("x", 1), ("\u{e4}", 2), ("\u{20ac}", 3), ("\u{1f600}", 4)] {
+            for units in MESSAGE_BYTES / bytes - 20..MESSAGE_BYTES / bytes + 20 {
+                let text = format!("begin{}end", unit.repeat(units));
+                note(Failure::invalid(text.clone()));
+                let noted = last_message();
+                if text.len() < MESSAGE_BYTES {
+                    assert_eq!(noted, text);
+                    continue;
+                }
+                let (head, tail) = noted.split_once(LEFT_OUT).expect("it is too long");
+                assert!(text.starts_with(head) && head.len() > 1000, "{head}");
+                assert!(text.ends_with(tail) && tail.len() > 1000, "{tail}");
+                assert!(noted.len() < MESSAGE_BYTES);
+            }
+        }
+        note(Failure::invalid("one\0two"));
+        assert_eq!(last_message(), "onetwo");
     }
 }

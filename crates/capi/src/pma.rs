@@ -6,7 +6,7 @@ use crate::blocks::{
     perdure_calloc, perdure_free, perdure_malloc, perdure_realloc, perdure_root, perdure_set_root,
 };
 use crate::calls::{perdure_commit, perdure_get_stats, perdure_open};
-use crate::errors::{Code, perdure_message};
+use crate::errors::{Code, last_message};
 use crate::handle::Perdure;
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::ptr::{null, null_mut};
@@ -72,12 +72,6 @@ fn failed(code: c_int, what: &str) {
     pma_errno.store(code, Ordering::Relaxed);
     pma_state.err.store(code, Ordering::Relaxed);
     say(1, &format!("ERROR: {what}"));
-}
-
-fn last_message() -> String {
-    // SAFETY: a text of this thread that lives until its next error.
-    let text = unsafe { CStr::from_ptr(perdure_message()) };
-    text.to_string_lossy().into_owned()
 }
 
 /// Passes a block on, and notes if there is none.

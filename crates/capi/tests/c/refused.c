@@ -61,11 +61,56 @@ static void path_of(const char *path) {
     CHECK(perdure_file_open(fd, path, &file) == PERDURE_OK && perdure_file_close(file) == PERDURE_OK);
 }
 
+static perdure *heap;
+
+static void errs(void) {
+    CHECK(perdure_set_root(heap, "x", &heap) == PERDURE_EINVAL && says("not in this heap"));
+}
+
+static void at_the_end_of_the_thread(void *nothing) {
+    (void)nothing;
+    errs();
+}
+
+static void *thread(void *key) {
+    errs();
+    CHECK(pthread_setspecific(*(pthread_key_t *)key, key) == 0);
+    return NULL;
+}
+
+static void at_exit(void) {
+    errs();
+    CHECK(perdure_close(heap) == PERDURE_OK);
+    printf("the end\n");
+}
+
+/* Words in every place in which a program may ask for them. */
+static void message(const char *path) {
+    CHECK(!strcmp(perdure_message(), "") && perdure_open(path, NULL, &heap) == PERDURE_OK && atexit(at_exit) == 0);
+    pthread_key_t key;
+    pthread_t of;
+    CHECK(pthread_key_create(&key, at_the_end_of_the_thread) == 0);
+    CHECK(pthread_create(&of, NULL, thread, &key) == 0 && pthread_join(of, NULL) == 0);
+    CHECK(!strcmp(perdure_message(), "")); /* each thread has its own */
+    errs();
+    /* The text is asked for before the error comes, as in printf("%d %s", perdure_commit(heap), perdure_message()). */
+    const char *early = perdure_message();
+    CHECK(perdure_wait(heap, 1000) == PERDURE_EINVAL && strstr(early, "1000") && early == perdure_message());
+    /* One that is longer than its place has a beginning and an end. */
+    char name[5000];
+    memset(name, 'x', sizeof name - 1);
+    name[0] = '/';
+    name[sizeof name - 1] = 0;
+    perdure *other;
+    CHECK(perdure_open(name, NULL, &other) != PERDURE_OK);
+    CHECK(says("heap \"/xxx") && says("xxx ... xxx") && says("File name too long"));
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *word;
         void (*ask)(const char *path);
-    } words[] = {{"access", access_of}, {"path", path_of}};
+    } words[] = {{"access", access_of}, {"path", path_of}, {"message", message}};
     for (size_t i = 0; argc == 3 && i < sizeof words / sizeof *words; i++)
         if (!strcmp(argv[2], words[i].word)) {
             words[i].ask(argv[1]);

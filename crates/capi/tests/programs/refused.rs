@@ -28,3 +28,15 @@ fn a_descriptor_that_is_not_for_reading_and_writing_is_no_file_to_sync() {
 fn a_descriptor_of_another_file_than_the_paths_is_refused() {
     refused(Built::C11, "path", &["a"]);
 }
+
+#[test]
+fn there_are_words_until_the_end_of_the_process() {
+    for how in [
+        Built::C11,
+        Built::STATIC,
+        Built::sanitizing("address,undefined"),
+    ] {
+        let told = refused(how, "message", &["a", "a.journal", "a.sums"]);
+        assert_eq!(told, "the end\n", "{how:?}");
+    }
+}
