@@ -34,7 +34,7 @@ extern struct pma_state {
 /* To be called once, before the others. file NULL: ordinary memory. 0, or an error code. */
 int pma_init(int verbose, const char *file);
 
-/* As malloc(3) and so on; NULL when full or not initialised, with pma_errno set. */
+/* As malloc(3) and so on; NULL when full or not initialised, with pma_errno set. What is no block, or was freed, is not freed, and is an error too. */
 void *pma_malloc(size_t size);
 void *pma_calloc(size_t count, size_t size);
 void *pma_realloc(void *block, size_t size);

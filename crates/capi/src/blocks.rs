@@ -118,19 +118,27 @@ pub unsafe extern "C" fn perdure_realloc(
     })
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdure_free(heap: *mut Perdure, old: *mut c_void) {
+/// As `perdure_free`, for who tells of errors in another way.
+///
+/// # Safety
+/// As [`handle`].
+pub(crate) unsafe fn free(heap: *mut Perdure, old: *mut c_void) -> Result<(), Code> {
     if old.is_null() {
-        return;
+        return Ok(());
     }
-    let freed = guarded(|| {
+    guarded(|| {
         // SAFETY: as the caller owes.
         let handle = unsafe { handle(heap) }?;
         let offset = handle.block_of(old)?;
         handle.heap().block_free(offset)?;
         Ok(())
-    });
-    if freed.is_err() {
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdure_free(heap: *mut Perdure, old: *mut c_void) {
+    // SAFETY: as the caller owes.
+    if unsafe { free(heap, old) }.is_err() {
         set_errno(libc::EINVAL);
     }
 }

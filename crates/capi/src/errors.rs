@@ -131,6 +131,7 @@ thread_local! {
     /// Always at one address while the thread lives, and nothing that has to be dropped: programs ask for it in handlers of exit and in destructors
     /// of threads' data, when what has a destructor is gone; and they may have asked before the error came, as arguments of one call.
     static LAST: Cell<Message> = const { Cell::new([0; MESSAGE_BYTES]) };
+    static LAST_CODE: Cell<Code> = const { Cell::new(Code::Ok) };
 }
 
 fn as_message(text: &str) -> Message {
@@ -157,7 +158,13 @@ fn as_message(text: &str) -> Message {
 /// Remembers it as the thread's last, and gives its code.
 pub(crate) fn note(failure: Failure) -> Code {
     LAST.set(as_message(&failure.message));
+    LAST_CODE.set(failure.code);
     failure.code
+}
+
+/// Of what was noted last.
+pub(crate) fn last_code() -> Code {
+    LAST_CODE.get()
 }
 
 /// What was noted last.

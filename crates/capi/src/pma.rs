@@ -3,10 +3,10 @@
 //! The invariant: what was stored is committed when the program ends in the ordinary way, and at `pma_commit`, and at no other time.
 
 use crate::blocks::{
-    perdure_calloc, perdure_free, perdure_malloc, perdure_realloc, perdure_root, perdure_set_root,
+    free, perdure_calloc, perdure_malloc, perdure_realloc, perdure_root, perdure_set_root,
 };
 use crate::calls::{perdure_commit, perdure_get_stats, perdure_open};
-use crate::errors::{Code, last_message};
+use crate::errors::{Code, last_code, last_message};
 use crate::handle::Perdure;
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::ptr::{null, null_mut};
@@ -77,7 +77,7 @@ fn failed(code: c_int, what: &str) {
 /// Passes a block on, and notes if there is none.
 fn noted(block: *mut c_void) -> *mut c_void {
     if block.is_null() {
-        failed(Code::Full as c_int, &last_message());
+        failed(last_code() as c_int, &last_message());
     }
     block
 }
@@ -164,7 +164,10 @@ pub unsafe extern "C" fn pma_realloc(block: *mut c_void, size: usize) -> *mut c_
 pub unsafe extern "C" fn pma_free(block: *mut c_void) {
     match mode() {
         // SAFETY: our own handle, never closed, which checks the block; else the program's own allocation.
-        Some(Mode::Persistent(heap)) => unsafe { perdure_free(heap, block) },
+        Some(Mode::Persistent(heap)) => match unsafe { free(heap, block) } {
+            Ok(()) => {}
+            Err(code) => failed(code as c_int, &last_message()),
+        },
         // SAFETY: as above.
         Some(Mode::Fallback) => unsafe { libc::free(block) },
         None => {}

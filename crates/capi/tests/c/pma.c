@@ -1,5 +1,7 @@
 /* A program for pma: a list of numbers that grows by one in each run. As second argument: "kill" ends without the end's commit, "commit" commits and then
- * ends so, "both" commits and then ends in the ordinary way. */
+ * ends so, "both" commits and then ends in the ordinary way,
+ * "wrong" gives back what is no block. */
+#include <perdure.h>
 #include <pma.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +49,24 @@ int main(int argc, char **argv) {
         if (pma_commit() != 0)
             return 7;
         item->number += 100;
+    }
+    if (argc > 2 && strcmp(argv[2], "wrong") == 0) {
+        void *freed = pma_malloc(10), *volatile local = &item;
+        pma_free(freed);
+        if (pma_errno != PERDURE_OK)
+            return 8;
+        pma_free(freed);
+        if (pma_errno != PERDURE_EINVAL || pma_state.err != PERDURE_EINVAL)
+            return 9;
+        pma_errno = pma_state.err = 0;
+        pma_free(local);
+        if (pma_errno != PERDURE_EINVAL)
+            return 10;
+        pma_errno = 0;
+        if (pma_realloc(local, 5) || pma_errno != PERDURE_EINVAL)
+            return 11;
+        if (pma_malloc((size_t)1 << 60) || pma_errno != PERDURE_EFULL)
+            return 12;
     }
     if (argc > 2 && strcmp(argv[2], "check") == 0)
         pma_check_and_dump();

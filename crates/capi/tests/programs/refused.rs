@@ -40,3 +40,18 @@ fn there_are_words_until_the_end_of_the_process() {
         assert_eq!(told, "the end\n", "{how:?}");
     }
 }
+
+/// A program for pma learns of what cannot be freed.
+#[test]
+fn pma_says_what_is_no_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(build("pma.c", Built::C11));
+    let output = run(command.arg(folder.path().join("p.heap")).arg("wrong"));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    let said = told.matches("pma: ERROR: ").count();
+    assert_eq!(said, 4, "{told}");
+    for part in ["was freed", "not in this heap", "more bytes do not fit"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
