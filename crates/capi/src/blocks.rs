@@ -1,7 +1,8 @@
 //! The malloc family and roots.
 
-use crate::errors::{Code, Failure, Outcome, code, guarded, set_errno};
+use crate::errors::{Code, Failure, Outcome, code, guarded, no_room, set_errno};
 use crate::handle::Perdure;
+use heap::{ErrorKind, Heap};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
@@ -48,9 +49,21 @@ impl Perdure {
         }
     }
 
+    /// An error of this heap, which knows its name and its limit.
+    fn refused(&self, heap: &Heap, error: heap::Error) -> Failure {
+        match *error.kind() {
+            ErrorKind::Full { wanted_bytes, .. } => {
+                let limit_bytes = heap.facts().map_or(0, |facts| facts.limit_bytes);
+                no_room(&self.path, limit_bytes, wanted_bytes)
+            }
+            _ => error.into(),
+        }
+    }
+
     fn allocate(&self, size: usize, alignment: usize, zeroed: bool) -> Outcome<*mut c_void> {
         let mut heap = self.heap();
-        let offset = heap.block_new(size as u64, alignment as u64)?;
+        let offset = heap.block_new(size as u64, alignment as u64);
+        let offset = offset.map_err(|error| self.refused(&heap, error))?;
         self.note_growth(&heap);
         if zeroed && size > 0 {
             heap.block_clear(offset, size as u64)?;
@@ -112,7 +125,8 @@ pub unsafe extern "C" fn perdure_realloc(
         }
         let offset = handle.block_of(old)?;
         let mut heap = handle.heap();
-        let resized = heap.block_resize(offset, size as u64)?;
+        let resized = heap.block_resize(offset, size as u64);
+        let resized = resized.map_err(|error| handle.refused(&heap, error))?;
         handle.note_growth(&heap);
         Ok(handle.pointer(resized))
     })
@@ -182,8 +196,9 @@ pub unsafe extern "C" fn perdure_set_root(
             true => None,
             false => Some(handle.offset(pointer as usize)?),
         };
-        handle.heap().name_set(name.to_bytes(), offset)?;
-        Ok(())
+        let mut heap = handle.heap();
+        let named = heap.name_set(name.to_bytes(), offset);
+        named.map_err(|error| handle.refused(&heap, error))
     })
 }
 

@@ -3,9 +3,11 @@
 //! The invariant: the numbers are those of `enum perdure_error` in `include/perdure.h`, for good.
 
 use heap::{Error, ErrorKind};
+use region::layout::RESERVE_BYTES_MAX;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 /// `enum perdure_error`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,7 +103,7 @@ impl From<Error> for Failure {
 }
 
 /// What is called otherwise by programs that are used on a command line; and who stores by address still has what it stored.
-const IN_C: [(&str, &str); 5] = [
+const IN_C: [(&str, &str); 6] = [
     ("--lock-timeout=SECONDS", "lock_wait_ms"),
     ("with --snapshot", "with PERDURE_SNAPSHOT"),
     ("(--snapshot)", "(PERDURE_SNAPSHOT)"),
@@ -110,7 +112,29 @@ const IN_C: [(&str, &str); 5] = [
         "; the heap is as of its last commit: make room and run again",
         "; the heap's file is as of its last commit: make room and try again",
     ),
+    (
+        "the heap is as of its last commit: delete from it, or start a larger one",
+        STILL_THERE,
+    ),
 ];
+
+/// A program that ends has what the file has; one that goes on has what it stored.
+const STILL_THERE: &str = "what was stored since the last commit is still there: free something and go on, or go back with perdure_abort";
+
+/// No room in a heap. What it says itself is about a run that ends here, and of its limit it knows how much address space there is.
+pub(crate) fn no_room(path: &Path, limit_bytes: u64, wanted_bytes: u64) -> Failure {
+    let path = path.display();
+    let bound = match limit_bytes {
+        0 => format!("; a heap can have at most {RESERVE_BYTES_MAX} bytes"),
+        limit => format!(" below its limit of {limit} bytes"),
+    };
+    Failure {
+        code: Code::Full,
+        message: format!(
+            "heap \"{path}\": full: {wanted_bytes} more bytes do not fit{bound}; {STILL_THERE}"
+        ),
+    }
+}
 
 fn in_c(message: &str) -> String {
     let replaced = |text: String, &(there, here): &(&str, &str)| text.replace(there, here);

@@ -255,8 +255,8 @@ impl fmt::Display for Error {
                 wanted_bytes,
             } => write!(
                 f,
-                "heap \"{path}\": full: {wanted_bytes} more bytes do not fit below its limit of {limit_bytes} bytes; the heap is as of its \
-                 last commit: delete from it, or start a larger one"
+                "heap \"{path}\": full: {wanted_bytes} more bytes do not fit below its limit of {limit_bytes} bytes; \
+                 the heap is as of its last commit: delete from it, or start a larger one"
             ),
             K::MemoryFull {
                 limit_bytes,

@@ -106,11 +106,38 @@ static void message(const char *path) {
     CHECK(says("heap \"/xxx") && says("xxx ... xxx") && says("File name too long"));
 }
 
+/* What went back, what did not, and how much there is. */
+static void full(const char *path) {
+    char limited[4096];
+    snprintf(limited, sizeof limited, "%s.limited", path);
+    perdure_options options = PERDURE_OPTIONS;
+    for (int has_limit = 0; has_limit < 2; has_limit++) {
+        const char *name = has_limit ? limited : path;
+        options.limit = has_limit ? 1 << 20 : 0;
+        CHECK(perdure_open(name, &options, &heap) == PERDURE_OK);
+        long *number = (long *)perdure_malloc(heap, sizeof *number);
+        CHECK(number && perdure_set_root(heap, "number", number) == PERDURE_OK && perdure_commit(heap) == PERDURE_OK);
+        *number = 2;
+        const size_t sizes[] = {SIZE_MAX / 2, SIZE_MAX, (size_t)1 << 45, (size_t)1 << 41};
+        for (int i = 0; i < 4; i++) {
+            void *block = i % 2 ? perdure_realloc(heap, number, sizes[i]) : perdure_malloc(heap, sizes[i]);
+            CHECK(!block && errno == ENOMEM && says(name) && says("perdure_abort") && !says("as of its last commit"));
+            CHECK(!says("(heap)") && has_limit == says("its limit of 1048576 bytes"));
+            CHECK(has_limit != says("at most 1099511627776 bytes"));
+        }
+        if (has_limit) {
+            CHECK(!perdure_malloc(heap, 5 << 20) && errno == ENOMEM && says(name) && says("its limit of 1048576 bytes"));
+            CHECK(says("perdure_abort") && !says("as of its last commit"));
+        }
+        CHECK(*number == 2 && perdure_commit(heap) == PERDURE_OK && perdure_close(heap) == PERDURE_OK);
+    }
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *word;
         void (*ask)(const char *path);
-    } words[] = {{"access", access_of}, {"path", path_of}, {"message", message}};
+    } words[] = {{"access", access_of}, {"path", path_of}, {"message", message}, {"full", full}};
     for (size_t i = 0; argc == 3 && i < sizeof words / sizeof *words; i++)
         if (!strcmp(argv[2], words[i].word)) {
             words[i].ask(argv[1]);

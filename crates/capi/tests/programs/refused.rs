@@ -41,6 +41,19 @@ fn there_are_words_until_the_end_of_the_process() {
     }
 }
 
+#[test]
+fn a_heap_that_is_full_says_what_it_has() {
+    let heaps = [
+        "a",
+        "a.journal",
+        "a.limited",
+        "a.limited.journal",
+        "a.limited.sums",
+        "a.sums",
+    ];
+    refused(Built::C11, "full", &heaps);
+}
+
 /// A program for pma learns of what cannot be freed.
 #[test]
 fn pma_says_what_is_no_block() {
