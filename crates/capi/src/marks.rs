@@ -132,7 +132,8 @@ pub extern "C" fn __perdure_prepare() {
     if keeps_books(b"/vgpreload_memcheck") || keeps_books(b"/vgpreload_helgrind") {
         refuse(
             "libperdure: valgrind's memcheck and helgrind cannot run programs that were compiled with perdure-cc; compile this one with another \
-             compiler for them, or use -fsanitize=address\n",
+             compiler for them (and give memcheck --leak-check=no: else it reads all that is reserved for a heap, for minutes), or use \
+             -fsanitize=address\n",
         );
     }
     if !heap::reserve_card_space() {

@@ -3,6 +3,9 @@
 //! A look costs one load and one branch then, in heaps and elsewhere. Address space for a card of each line of the 47 bits that
 //! programs have is reserved, and memory is used of it where cards were set: where no heap can lie, a sixty-fourth of what is stored to.
 //!
+//! In a process without instrumented code nobody looks there, and nothing is reserved: each region has cards of its own, elsewhere. (valgrind keeps
+//! books on all that is mapped.)
+//!
 //! The invariant: in the arena a card is set only by a mark of the region that lies there; all others are set for good, in blocks, when
 //! the first of a block is asked for.
 
@@ -16,16 +19,18 @@ struct Space {
     is_writable: bool,
 }
 
-/// None: there is no room for it, so a region brings its own cards, and instrumented programs cannot run.
+/// Not set: nobody asked for it. None: there is no room for it, and instrumented programs cannot run. Then a region brings its own cards.
 static SPACE: OnceLock<Option<Space>> = OnceLock::new();
 
 /// Memory that one page of cards stands for.
 const BLOCK_BYTES: u64 = PAGE_BYTES * LINE_BYTES;
 /// So many cards are made writable at a time: each time costs a mapping.
 const STEP_BYTES: u64 = 2 << 20;
+/// All cards.
+const SPACE_BYTES: u64 = arena::card(arena::ADDRESSES_END) - arena::card(0);
 
-/// Reserves the cards, if that was not tried before; whether they are there. Before any instrumented code runs, and before the first region
-/// in the arena brings cards of its own.
+/// Reserves the cards, if that was not tried before; whether they are there. Before any instrumented code runs. Regions that lie in the arena by then
+/// keep cards of their own (a program loads an instrumented library): its marks take longer there, as no card is set where it looks.
 pub fn reserve_card_space() -> bool {
     space().is_some()
 }
@@ -33,22 +38,34 @@ pub fn reserve_card_space() -> bool {
 fn space() -> Option<&'static Space> {
     SPACE
         .get_or_init(|| {
-            let len = arena::card(arena::ADDRESSES_END) - arena::card(0);
+            let len = SPACE_BYTES;
             let writable = Map::reserve_at(arena::card(0), len).map(|map| (map, true));
             let (map, is_writable) = writable
                 .or_else(|_| Map::reserve_read_only_at(arena::card(0), len).map(|map| (map, false)))
                 .ok()?;
+            map.use_sparsely();
             map.leave_for_ever();
             Some(Space { is_writable })
         })
         .as_ref()
 }
 
-/// The cards of `len` bytes at `address`, in the arena and not set; None if there is no such space, or it cannot be made writable.
+/// The cards of `len` bytes at `address`, in the arena and not set; None if there is no room for them, or they cannot be made writable. Where nobody asked
+/// for the space they lie behind it, each region's where no other's can, so that they may grow.
 pub(crate) fn window(address: u64, len: u64) -> Option<Map> {
     debug_assert_eq!(address >> arena::SHIFT, 1);
-    let space = space()?;
     let cards = arena::card(address)..arena::card(address + len);
+    // ThreadSanitizer leaves no room behind it.
+    let space = match cfg!(tsan) {
+        true => space()?,
+        false => match SPACE.get() {
+            Some(space) => space.as_ref()?,
+            None => {
+                let own = Map::reserve_at(cards.start + SPACE_BYTES, cards.end - cards.start);
+                return own.inspect(Map::use_sparsely).ok();
+            }
+        },
+    };
     if !space.is_writable && !make_writable(cards.start, cards.end - cards.start) {
         return None;
     }

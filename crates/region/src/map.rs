@@ -107,11 +107,15 @@ impl Map {
         }
     }
 
-    /// Stays mapped until the process ends; not part of core dumps, and never in huge pages, of which little would be used.
-    pub(crate) fn leave_for_ever(self) {
+    /// Little of it is used, here and there: it is not part of core dumps, and never in huge pages.
+    pub(crate) fn use_sparsely(&self) {
         for advice in [libc::MADV_NOHUGEPAGE, libc::MADV_DONTDUMP] {
             let _ = self.advise(0, self.len, advice);
         }
+    }
+
+    /// Stays mapped until the process ends.
+    pub(crate) fn leave_for_ever(self) {
         self.base.as_ptr().expose_provenance();
         std::mem::forget(self);
     }

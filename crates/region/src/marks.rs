@@ -85,10 +85,10 @@ impl Marks {
         if len <= has {
             return true;
         }
-        match card_window(self.start as u64 + has, len - has) {
-            Some(more) => self.cards.append(more),
-            None => self.cards.grow(len / LINE_BYTES),
-        }
+        // Its own, which what lies behind is free for; or more of the space's.
+        self.cards.grow(len / LINE_BYTES)
+            || card_window(self.start as u64 + has, len - has)
+                .is_some_and(|more| self.cards.append(more))
     }
 
     /// The region is `len` bytes long from now on; false if there is no room for cards.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use testkit::rng::Rng;
 
-use crate::build::{Built, Compiler, Library, build, good, run, run_and_kill};
+use crate::build::{Built, Compiler, Library, build, good, run, run_and_kill, tracking_compiler};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -229,6 +229,25 @@ fn a_child_waits_for_no_thread_that_it_does_not_have() {
         let folder = folder();
         let mut command = Command::new(build("crowd.c", how));
         good(command.arg(folder.path().join("c.heap")));
+    }
+}
+
+/// A program without instrumented code reserves no cards but its heaps' (of these a byte for each 64 that are reserved), and still has those of a
+/// library that marks its stores, when it loads one.
+#[test]
+fn a_library_that_marks_its_stores_may_come_when_a_heap_is_open() {
+    let folder = folder();
+    let library = folder.path().join("late_library.so");
+    let mut command = tracking_compiler(false);
+    command.args(["-O2", "-shared", "-fPIC", "-fperdure-no-runtime", "-o"]);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/late_library.c");
+    good(command.arg(&library).arg(source));
+    let program = build("late.c", Built::C11);
+    for way in ["lines", "pages", "verify"] {
+        let (heap, report) = (folder.path().join(way), folder.path().join("report"));
+        let told = good(tracked(&program, way, &report).arg(&heap).arg(&library));
+        let largest_gib: u64 = told.trim().parse().unwrap();
+        assert!(largest_gib <= 64, "{way}: more than a heap: {largest_gib}");
     }
 }
 

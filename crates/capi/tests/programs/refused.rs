@@ -1,9 +1,8 @@
 //! What is refused: at once, without a trace, and in words that help.
 
-use std::path::Path;
 use std::process::Command;
 
-use crate::build::{Built, Compiler, Library, build, good, run};
+use crate::build::{Built, build, good, run};
 
 /// Asks for it in a folder of its own, in which nothing but what the program made is left.
 fn refused(how: Built, word: &str, left: &[&str]) -> String {
@@ -67,4 +66,31 @@ fn pma_says_what_is_no_block() {
     for part in ["was freed", "not in this heap", "more bytes do not fit"] {
         assert!(told.contains(part), "{part}: {told}");
     }
+}
+
+/// memcheck runs programs of the system's compiler, and those by perdure-cc say at once how to have them run.
+#[test]
+#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
+fn memcheck_runs_ordinary_programs() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("left out: there is no valgrind");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let memcheck = |how: Built, options: &[&str]| {
+        let mut command = Command::new("valgrind");
+        command.args(["-q", "--error-exitcode=9"]).args(options);
+        command.arg(build("pma.c", how));
+        run(command.arg(folder.path().join("v.heap")))
+    };
+    let by_perdure = memcheck(Built::tracking("-O2"), &[]);
+    let told = String::from_utf8_lossy(&by_perdure.stderr).into_owned();
+    assert_eq!(by_perdure.status.code(), Some(127), "{told}");
+    assert!(told.contains("another compiler"), "{told}");
+    let option = "--leak-check=no";
+    assert!(told.contains(option), "{told}");
+    let ordinary = memcheck(Built::C11, &[option]);
+    let told = String::from_utf8_lossy(&ordinary.stderr).into_owned();
+    assert_eq!(ordinary.status.code(), Some(0), "{told}");
+    assert_eq!(ordinary.stdout, b"1 \n");
 }
