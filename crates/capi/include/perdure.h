@@ -55,7 +55,7 @@ enum perdure_error {
     PERDURE_EFORMAT = 4,     /* not a heap, or of a version that this library does not read */
     PERDURE_EDAMAGED = 5,    /* a heap, and something in it cannot be true */
     PERDURE_EJOURNAL = 6,    /* its journal is missing or another heap's */
-    PERDURE_ELOCKED = 7,     /* another process writes, and the time to wait is over */
+    PERDURE_ELOCKED = 7,     /* another process writes, and the time to wait is over; or this one has it open already: at once */
     PERDURE_EFULL = 8,       /* no room: the heap's limit, the disk, or memory */
     PERDURE_EUNTRUSTED = 9,  /* others could have written the file, and PERDURE_TRUST was not given */
     PERDURE_EPOISONED = 10,  /* a flush failed: close the heap, and open it again to see what survived */
@@ -171,7 +171,8 @@ void perdure_mark(const void *address, size_t size);
 typedef struct perdure_file perdure_file;
 
 /* Opens the file of a descriptor that is open for reading and writing (duplicated; the caller may close it), which is at path. EREADONLY if the descriptor is for
- * reading only; EINVAL if it is for writing only, of no regular file, or of another one than path's; ELOCKED if another process has it; EJOURNAL if syncs lie beside it that were made to another file of this name. */
+ * reading only; EINVAL if it is for writing only, of no regular file, or of another one than path's; ELOCKED if another process has it (after five
+ * seconds), or this one does already; EJOURNAL if syncs lie beside it that were made to another file of this name. */
 int perdure_file_open(int fd, const char *path, perdure_file **file);
 /* The memory of its first byte: the whole file from there on, also as it grows. Memory behind the file's last page cannot be used (SIGBUS), as with mmap. The
  * program may cut the file and make it longer (ftruncate): what was cut off reads as zeros then, but for the rest of the page in which the cut was, which it sets. */

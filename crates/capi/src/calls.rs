@@ -1,11 +1,11 @@
 //! Opening, commits, places, and what happened.
 
 use crate::blocks::{handle, text};
-use crate::errors::{Failure, Outcome, code, guarded};
+use crate::errors::{Failure, Outcome, code, guarded, open_already};
 use crate::files::PerdureFile;
-use crate::handle::{Perdure, of_address};
+use crate::handle::{Identity, Perdure, is_written_here, of_address};
 use crate::marks::{Instrumented, instrumented};
-use heap::{ByAddress, Heap, Media, Options, Place, Tracking};
+use heap::{Access, ByAddress, ErrorKind, Heap, Media, Options, Place, Tracking};
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -137,7 +137,16 @@ pub unsafe extern "C" fn perdure_open(
             .by_address
             .map_or_else(Tracking::default, |how| how.tracking);
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
-        let heap = Heap::open(path, options)?;
+        let is_written_here = || Identity::of(path).is_some_and(is_written_here);
+        if options.access == Access::Writer && is_written_here() {
+            return Err(open_already("heap", path));
+        }
+        let opened_now = Heap::open(path, options);
+        let heap = opened_now.map_err(|error| match error.kind() {
+            // Another thread was faster.
+            ErrorKind::Locked { .. } if is_written_here() => open_already("heap", path),
+            _ => error.into(),
+        })?;
         *opened = Box::into_raw(Perdure::open(heap, path.into(), tracking));
         Ok(())
     })

@@ -40,7 +40,7 @@ const TEXTS: [&CStr; 17] = [
     c"not a heap, or of another version",
     c"the heap is damaged",
     c"the heap's journal is missing or another heap's",
-    c"another process writes the heap",
+    c"another process, or another handle of this one, writes it",
     c"the heap is full",
     c"others could have written the file",
     c"a flush failed; close the heap and open it again",
@@ -117,6 +117,17 @@ const IN_C: [(&str, &str); 6] = [
         STILL_THERE,
     ),
 ];
+
+/// Whose end a process would wait for is its own.
+pub(crate) fn open_already(kind: &str, path: &Path) -> Failure {
+    Failure {
+        code: Code::Locked,
+        message: format!(
+            "{kind} \"{}\": this process has it open already; use the handle that it has, or close it first",
+            path.display()
+        ),
+    }
+}
 
 /// A program that ends has what the file has; one that goes on has what it stored.
 const STILL_THERE: &str = "what was stored since the last commit is still there: free something and go on, or go back with perdure_abort";

@@ -2,11 +2,11 @@
 
 use crate::blocks::text;
 use crate::calls::default_tracking;
-use crate::errors::{Code, Failure, Outcome, code, guarded};
-use crate::handle::Listed;
+use crate::errors::{Code, Failure, Outcome, code, guarded, open_already};
+use crate::handle::{Identity, Listed, is_written_here};
 use crate::marks;
 use crate::report;
-use region::{ByAddress, CommitStats, DATA_START, Place, Region, Tracking};
+use region::{ByAddress, CommitStats, DATA_START, ErrorKind, Place, Region, Tracking};
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -20,6 +20,8 @@ use std::sync::{Mutex, MutexGuard};
 /// `perdure_file` of the header.
 pub struct PerdureFile {
     region: Mutex<Region>,
+    /// The file.
+    pub(crate) written: Option<Identity>,
     /// For people.
     pub(crate) path: PathBuf,
     pub(crate) tracking: Tracking,
@@ -74,17 +76,27 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
         .map_err(|e| Failure::invalid(format!("\"{}\": descriptor {fd}: {e}", path.display())))?;
     check_identity(&file, fd, path)?;
     check_access(&file, fd, path)?;
+    let identity = Identity::of(path);
+    let is_written_here = || identity.is_some_and(is_written_here);
+    if is_written_here() {
+        return Err(open_already("file", path));
+    }
     let tracking = default_tracking()?;
     let by_address = ByAddress {
         tracking,
         place: Place::Arena,
         ..ByAddress::default()
     };
-    let mut region = Region::open_file(file, path, by_address)?;
+    let opened = Region::open_file(file, path, by_address);
+    let mut region = opened.map_err(|error| match error.kind() {
+        ErrorKind::Locked { .. } if is_written_here() => open_already("file", path),
+        _ => error.into(),
+    })?;
     if report::is_wanted() {
         region.watch_missed_stores();
     }
     Ok(Box::new(PerdureFile {
+        written: identity,
         start: region.address() + DATA_START as usize,
         reach: region.reserved_bytes() - DATA_START,
         region: Mutex::new(region),

@@ -9,13 +9,16 @@ use crate::marks;
 use crate::report;
 use heap::{CommitStats, Durability, Heap, Pin, Tracking};
 use region::Region;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
 /// `perdure` of the header.
 pub struct Perdure {
     heap: Mutex<Heap>,
+    /// Of the file whose writer this handle is.
+    written: Option<Identity>,
     /// Held while the medium is waited for, before `heap` is locked and without it in between.
     flushing: Mutex<()>,
     /// For people.
@@ -43,6 +46,40 @@ pub(crate) enum Listed {
 
 // SAFETY: what it points to is shared between threads anyway, and lives while it is listed.
 unsafe impl Send for Listed {}
+
+/// Which file it is, as long as it is open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// None if there is no such file.
+    pub(crate) fn of(path: &Path) -> Option<Identity> {
+        std::fs::metadata(path).ok().map(|file| Identity {
+            device: file.dev(),
+            inode: file.ino(),
+        })
+    }
+}
+
+/// Whether this process writes the file already: then it would wait for itself. Not a child of a fork, which has the handle of a writer and is none.
+pub(crate) fn is_written_here(file: Identity) -> bool {
+    list().iter().any(|listed| {
+        // SAFETY: listed, so valid while the list is locked.
+        unsafe {
+            match *listed {
+                Listed::Heap(heap) => {
+                    (*heap).written == Some(file) && !(*heap).heap().is_snapshot()
+                }
+                Listed::File(open) => {
+                    (*open).written == Some(file) && !(*open).region().is_snapshot()
+                }
+            }
+        }
+    })
+}
 
 impl Listed {
     pub(crate) fn list(self) {
@@ -79,6 +116,7 @@ impl Perdure {
         let handle = Box::new(Perdure {
             start: heap.address(),
             reserved: AtomicUsize::new(reserved(&heap)),
+            written: Identity::of(&path).filter(|_| !heap.is_snapshot()),
             heap: Mutex::new(heap),
             flushing: Mutex::new(()),
             path,

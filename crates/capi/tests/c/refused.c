@@ -25,6 +25,12 @@
 
 static int says(const char *part) { return strstr(perdure_message(), part) != NULL; }
 
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + now.tv_nsec / 1e9;
+}
+
 static void make(const char *path) {
     int fd = open(path, O_RDWR | O_CREAT, 0600);
     CHECK(fd >= 0 && ftruncate(fd, 8192) == 0 && close(fd) == 0);
@@ -133,11 +139,44 @@ static void full(const char *path) {
     }
 }
 
+/* Who has it is this process, and to wait for that is in vain. */
+static void twice(const char *path) {
+    perdure *other;
+    double begun = seconds();
+    CHECK(perdure_open(path, NULL, &heap) == PERDURE_OK);
+    CHECK(perdure_open(path, NULL, &other) == PERDURE_ELOCKED && !other);
+    CHECK(says(path) && says("this process has it open already") && !says("waited"));
+    char name[4096];
+    snprintf(name, sizeof name, "%s.file", path);
+    make(name);
+    perdure_file *file, *again;
+    int fd = open(name, O_RDWR);
+    CHECK(perdure_file_open(fd, name, &file) == PERDURE_OK);
+    CHECK(perdure_file_open(fd, name, &again) == PERDURE_ELOCKED && !again);
+    CHECK(says(name) && says("this process has it open already") && !says("heap") && !says("waited"));
+    CHECK(seconds() - begun < 4);
+    /* A child has what its parent had at the fork, and may not write it; it waits for the writer, which is not itself. */
+    pid_t child = fork();
+    if (child == 0) {
+        perdure_options impatient = PERDURE_OPTIONS;
+        impatient.lock_wait_ms = 10;
+        CHECK(perdure_open(path, &impatient, &other) == PERDURE_ELOCKED && says("another process is writing") && says("lock_wait_ms"));
+        CHECK(perdure_file_open(fd, name, &again) == PERDURE_ELOCKED && says("5.0 s"));
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(perdure_file_close(file) == PERDURE_OK && perdure_close(heap) == PERDURE_OK);
+    /* And then it has it no more. */
+    CHECK(perdure_file_open(fd, name, &file) == PERDURE_OK && perdure_file_close(file) == PERDURE_OK);
+    CHECK(perdure_open(path, NULL, &heap) == PERDURE_OK && perdure_close(heap) == PERDURE_OK);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *word;
         void (*ask)(const char *path);
-    } words[] = {{"access", access_of}, {"path", path_of}, {"message", message}, {"full", full}};
+    } words[] = {{"access", access_of}, {"path", path_of}, {"message", message}, {"full", full}, {"twice", twice}};
     for (size_t i = 0; argc == 3 && i < sizeof words / sizeof *words; i++)
         if (!strcmp(argv[2], words[i].word)) {
             words[i].ask(argv[1]);

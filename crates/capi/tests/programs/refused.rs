@@ -53,6 +53,14 @@ fn a_heap_that_is_full_says_what_it_has() {
     refused(Built::C11, "full", &heaps);
 }
 
+#[test]
+fn what_this_process_has_open_it_does_not_wait_for() {
+    let left = ["a", "a.file", "a.journal", "a.sums"];
+    for how in [Built::C11, Built::tracking("-O2")] {
+        refused(how, "twice", &left);
+    }
+}
+
 /// A program for pma learns of what cannot be freed.
 #[test]
 fn pma_says_what_is_no_block() {
