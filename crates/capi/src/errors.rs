@@ -69,41 +69,80 @@ impl Failure {
     }
 }
 
+fn code_of(error: &Error) -> Code {
+    use ErrorKind as K;
+    match error.kind() {
+        K::Io { source, .. } | K::Creation { source, .. } => match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => Code::Full,
+            _ => Code::Io,
+        },
+        K::Absent { .. } => Code::Absent,
+        K::NotAHeap { .. } | K::Version { .. } => Code::Format,
+        K::Damaged { .. } => Code::Damaged,
+        K::HeapMissing { .. }
+        | K::JournalMissing { .. }
+        | K::JournalForeign { .. }
+        | K::JournalCut { .. } => Code::Journal,
+        K::Locked { .. } => Code::Locked,
+        K::Full { .. } | K::MemoryFull { .. } => Code::Full,
+        K::Untrusted { .. } => Code::Untrusted,
+        K::Poisoned { .. } => Code::Poisoned,
+        K::NotAWriter { .. } => Code::ReadOnly,
+        K::AddressTaken { .. } | K::NoAddressSpace { .. } => Code::Address,
+        K::StoredMeanwhile { .. } => Code::Race,
+        K::TooManyRegions => Code::TooMany,
+        K::NoPageTracking { .. } => Code::Unsupported,
+        _ => Code::Internal,
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        use ErrorKind as K;
-        let code = match error.kind() {
-            K::Io { source, .. } | K::Creation { source, .. } => match source.raw_os_error() {
-                Some(libc::ENOSPC | libc::EDQUOT) => Code::Full,
-                _ => Code::Io,
-            },
-            K::Absent { .. } => Code::Absent,
-            K::NotAHeap { .. } | K::Version { .. } => Code::Format,
-            K::Damaged { .. } => Code::Damaged,
-            K::HeapMissing { .. }
-            | K::JournalMissing { .. }
-            | K::JournalForeign { .. }
-            | K::JournalCut { .. } => Code::Journal,
-            K::Locked { .. } => Code::Locked,
-            K::Full { .. } | K::MemoryFull { .. } => Code::Full,
-            K::Untrusted { .. } => Code::Untrusted,
-            K::Poisoned { .. } => Code::Poisoned,
-            K::NotAWriter { .. } => Code::ReadOnly,
-            K::AddressTaken { .. } | K::NoAddressSpace { .. } => Code::Address,
-            K::StoredMeanwhile { .. } => Code::Race,
-            K::TooManyRegions => Code::TooMany,
-            K::NoPageTracking { .. } => Code::Unsupported,
-            _ => Code::Internal,
-        };
         Failure {
-            code,
+            code: code_of(&error),
             message: in_c(&error.to_string()),
         }
     }
 }
 
+/// An error of a program's own file, at `path`, which is no heap.
+pub(crate) fn of_file(error: &Error, path: &Path) -> Failure {
+    let name = path.display();
+    let message = match error.kind() {
+        ErrorKind::Locked { waited_ms, .. } => format!(
+            "file \"{name}\": another process has it open, and one at a time can; waited {:.1} s for it",
+            *waited_ms as f64 / 1000.0
+        ),
+        ErrorKind::JournalForeign { journal, .. } => format!(
+            "file \"{name}\": \"{name}.perdure\" and \"{journal}\" have syncs of another file of this name, which may be half-way between two \
+             without them; put that file back beside them, or, to do without it and them, remove the two"
+        ),
+        ErrorKind::JournalCut { journal, bytes, .. } => format!(
+            "file \"{name}\": \"{journal}\" was cut to {bytes} bytes, and the last syncs may have been behind them; put the whole one back, or, to have \
+             the file as it is, which may be half-way between two syncs, remove \"{name}.perdure\" and \"{journal}\""
+        ),
+        ErrorKind::AddressTaken {
+            wanted_bytes,
+            source,
+            ..
+        }
+        | ErrorKind::NoAddressSpace {
+            wanted_bytes,
+            source,
+        } => format!(
+            "file \"{name}\": cannot have {wanted_bytes} bytes of address space for it: {source}; is there a limit (ulimit -v), or is this \
+             ThreadSanitizer, which leaves no room for such files?"
+        ),
+        _ => in_file(&in_c(&error.to_string()), path),
+    };
+    Failure {
+        code: code_of(error),
+        message,
+    }
+}
+
 /// What is called otherwise by programs that are used on a command line; and who stores by address still has what it stored.
-const IN_C: [(&str, &str); 6] = [
+const IN_C: [(&str, &str); 8] = [
     ("--lock-timeout=SECONDS", "lock_wait_ms"),
     ("with --snapshot", "with PERDURE_SNAPSHOT"),
     ("(--snapshot)", "(PERDURE_SNAPSHOT)"),
@@ -116,7 +155,50 @@ const IN_C: [(&str, &str); 6] = [
         "the heap is as of its last commit: delete from it, or start a larger one",
         STILL_THERE,
     ),
+    (
+        "is there a limit (ulimit -v)?",
+        "is there a limit (ulimit -v), or is this ThreadSanitizer, which keeps the places of heaps for itself (PERDURE_ANYWHERE)?",
+    ),
+    (
+        "is it open in this process already, or another heap with the same home?",
+        "is it open in this process already, or another heap with the same home, or is this ThreadSanitizer, which keeps all homes for itself? \
+         PERDURE_ANYWHERE maps a heap where there is room",
+    ),
 ];
+
+/// And what is otherwise of files: after [`IN_C`].
+const OF_FILES: [(&str, &str); 5] = [
+    (
+        "to read it without the right to write, open it as a snapshot (PERDURE_SNAPSHOT)",
+        "who syncs it needs the right to write it, and to make files beside it",
+    ),
+    (
+        "the heap's file is as of its last commit: make room and try again",
+        "the file is as of its last sync: make room and try again",
+    ),
+    (
+        "open the heap again: it will",
+        "close the file and open it again: it will",
+    ),
+    (
+        "be at its last commit that reached the medium",
+        "be as of its last sync that reached the medium",
+    ),
+    (
+        "it is open as a snapshot, whose changes are private",
+        "it was opened before a fork, and this is the child, whose stores are its own",
+    ),
+];
+
+fn in_file(message: &str, path: &Path) -> String {
+    let replaced = |text: String, &(there, here): &(&str, &str)| text.replace(there, here);
+    let text = OF_FILES.iter().fold(message.to_string(), replaced);
+    let name = path.display();
+    let named = format!("file \"{name}\"");
+    // What lies beside it is what the region is called.
+    text.replace(&format!("heap \"{name}.perdure\""), &named)
+        .replace(&format!("heap \"{name}\""), &named)
+}
 
 /// Whose end a process would wait for is its own.
 pub(crate) fn open_already(kind: &str, path: &Path) -> Failure {
@@ -294,7 +376,11 @@ mod tests {
             assert!(source.contains(there), "{there:?} is said no more");
             assert_eq!(in_c(there), here);
         }
-        for line in in_c(source).lines().filter(|line| line.contains(" --")) {
+        let source = in_c(source);
+        for (there, _) in OF_FILES {
+            assert!(source.contains(there), "{there:?} is said no more");
+        }
+        for line in source.lines().filter(|line| line.contains(" --")) {
             assert!(line.contains("perdure check --"), "{line}");
         }
     }

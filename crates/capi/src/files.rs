@@ -2,7 +2,7 @@
 
 use crate::blocks::text;
 use crate::calls::default_tracking;
-use crate::errors::{Code, Failure, Outcome, code, guarded, open_already};
+use crate::errors::{Code, Failure, Outcome, code, guarded, of_file, open_already};
 use crate::handle::{Identity, Listed, is_written_here};
 use crate::marks;
 use crate::report;
@@ -43,7 +43,8 @@ impl PerdureFile {
         if self.unseen.swap(false, Ordering::Relaxed) {
             region.note_unseen_stores();
         }
-        let stats = region.commit_file()?;
+        let stats = region.commit_file();
+        let stats = stats.map_err(|error| of_file(&error, &self.path))?;
         self.totals().add(stats);
         Ok(())
     }
@@ -90,7 +91,7 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
     let opened = Region::open_file(file, path, by_address);
     let mut region = opened.map_err(|error| match error.kind() {
         ErrorKind::Locked { .. } if is_written_here() => open_already("file", path),
-        _ => error.into(),
+        _ => of_file(&error, path),
     })?;
     if report::is_wanted() {
         region.watch_missed_stores();
@@ -201,21 +202,22 @@ pub unsafe extern "C" fn perdure_file_abort(file: *mut PerdureFile) -> c_int {
         let handle = unsafe { handle(file) }?;
         marks::spread_unseen();
         handle.unseen.store(false, Ordering::Relaxed);
-        handle.region().abort()?;
-        Ok(())
+        let aborted = handle.region().abort();
+        aborted.map_err(|error| of_file(&error, &handle.path))
     })
 }
 
-/// Takes a file from C.
+/// Takes a file from C, and ends what it was.
 ///
 /// # Safety
 /// What `perdure_file_open` gave, and the caller gives back.
-unsafe fn taken(file: *mut PerdureFile) -> Region {
+unsafe fn end(file: *mut PerdureFile, end: fn(Region) -> region::Result<()>) -> Outcome<()> {
     Listed::File(file).unlist();
     // SAFETY: as the caller owes.
     let file = unsafe { Box::from_raw(file) };
     file.append_report();
-    file.region.into_inner().unwrap_or_else(|e| e.into_inner())
+    let region = file.region.into_inner().unwrap_or_else(|e| e.into_inner());
+    end(region).map_err(|error| of_file(&error, &file.path))
 }
 
 #[unsafe(no_mangle)]
@@ -223,11 +225,8 @@ pub unsafe extern "C" fn perdure_file_close(file: *mut PerdureFile) -> c_int {
     if file.is_null() {
         return 0;
     }
-    code(|| {
-        // SAFETY: as the caller owes.
-        unsafe { taken(file) }.close_file()?;
-        Ok(())
-    })
+    // SAFETY: as the caller owes.
+    code(|| unsafe { end(file, Region::close_file) })
 }
 
 #[unsafe(no_mangle)]
@@ -235,9 +234,6 @@ pub unsafe extern "C" fn perdure_file_leave(file: *mut PerdureFile) -> c_int {
     if file.is_null() {
         return 0;
     }
-    code(|| {
-        // SAFETY: as the caller owes.
-        unsafe { taken(file) }.leave_file()?;
-        Ok(())
-    })
+    // SAFETY: as the caller owes.
+    code(|| unsafe { end(file, Region::leave_file) })
 }

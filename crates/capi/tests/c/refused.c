@@ -161,7 +161,8 @@ static void twice(const char *path) {
         perdure_options impatient = PERDURE_OPTIONS;
         impatient.lock_wait_ms = 10;
         CHECK(perdure_open(path, &impatient, &other) == PERDURE_ELOCKED && says("another process is writing") && says("lock_wait_ms"));
-        CHECK(perdure_file_open(fd, name, &again) == PERDURE_ELOCKED && says("5.0 s"));
+        CHECK(perdure_file_open(fd, name, &again) == PERDURE_ELOCKED && says("another process has it open") && says("5.0 s"));
+        CHECK(says(name) && !says("heap") && !says("lock_wait_ms") && !says("SNAPSHOT"));
         _exit(0);
     }
     int status;

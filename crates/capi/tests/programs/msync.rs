@@ -244,9 +244,28 @@ fn what_belongs_to_another_file_is_refused_in_words() {
     // Another process cannot have it meanwhile.
     let busy = run(&mut under(&file, &["check"]));
     assert_eq!(busy.status.code(), Some(3), "{busy:?}");
+    let told = String::from_utf8_lossy(&busy.stderr).into_owned();
+    let expected = format!("file \"{}\": another process has it open", file.display());
+    assert!(told.contains(&expected) && !told.contains("heap"), "{told}");
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(beside(&file), 2);
+    let journal = folder.path().join("a.ledger.perdure.journal");
+    let whole = std::fs::read(&journal).unwrap();
+    std::fs::write(&journal, &whole[..20_000]).unwrap();
+    let cut = run(&mut under(&file, &["check"]));
+    let told = String::from_utf8_lossy(&cut.stderr).into_owned();
+    assert_eq!(cut.status.code(), Some(3), "{told}");
+    let expected = format!(
+        "file \"{}\": \"{}\" was cut",
+        file.display(),
+        journal.display()
+    );
+    assert!(
+        told.contains(&expected) && !told.contains("perdure check"),
+        "{told}"
+    );
+    std::fs::write(&journal, &whole).unwrap();
     let copy = folder.path().join("copy");
     std::fs::copy(&file, &copy).unwrap();
     std::fs::remove_file(&file).unwrap();
@@ -254,10 +273,43 @@ fn what_belongs_to_another_file_is_refused_in_words() {
     let refused = run(&mut under(&file, &["check"]));
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(3), "{told}");
+    let name = file.display();
+    let expected =
+        format!("file \"{name}\": \"{name}.perdure\" and \"{name}.perdure.journal\" have syncs");
     assert!(
-        told.contains("a.ledger") && told.contains("journal"),
+        told.contains(&expected) && told.contains("remove the two"),
         "{told}"
     );
+    assert!(!told.contains("perdure check"), "no heap: {told}");
+    // As it says: without the two the file is what it is.
+    std::fs::remove_file(format!("{name}.perdure")).unwrap();
+    std::fs::remove_file(format!("{name}.perdure.journal")).unwrap();
+    good(&mut under(&file, &["check"]));
+}
+
+/// Also of the end, when most of a process is gone already.
+#[test]
+fn what_cannot_be_synced_is_told_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.ledger");
+    let ledger = under(&file, &["run", "3"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 112; exec \"$@\"", "sh"]);
+    command.arg(ledger.get_program()).args(ledger.get_args());
+    for (name, value) in ledger.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    let output = run(&mut command);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    for what in ["msync", "the last sync"] {
+        let expected = format!(
+            "perdure: {what}: file \"{}\": cannot append",
+            file.display()
+        );
+        assert!(told.contains(&expected), "{told}");
+    }
+    assert_eq!(told.matches("File too large").count(), 2, "{told}");
 }
 
 /// What threads store while another one synchronises is in that sync or in the next, and never in none.
