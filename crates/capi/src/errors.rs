@@ -91,7 +91,10 @@ fn code_of(error: &Error) -> Code {
         K::AddressTaken { .. } | K::NoAddressSpace { .. } => Code::Address,
         K::StoredMeanwhile { .. } => Code::Race,
         K::TooManyRegions => Code::TooMany,
-        K::NoPageTracking { .. } => Code::Unsupported,
+        K::NoPageTracking { source } => match source.raw_os_error() {
+            Some(libc::EMFILE) => Code::Io,
+            _ => Code::Unsupported,
+        },
         _ => Code::Internal,
     }
 }

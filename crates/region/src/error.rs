@@ -153,6 +153,15 @@ impl std::error::Error for Error {
     }
 }
 
+/// Which limit of the process it was, if it was one that the system's words do not name.
+fn limit_of(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EMFILE) => "; close some, or raise the process' limit (ulimit -n)",
+        Some(libc::EFBIG) => "; is there a limit (ulimit -f)?",
+        _ => "",
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use ErrorKind as K;
@@ -176,7 +185,7 @@ impl fmt::Display for Error {
                             "; to read it without the right to write, open it as a snapshot (--snapshot)"
                         )
                     }
-                    _ => Ok(()),
+                    _ => f.write_str(limit_of(source)),
                 }
             }
             K::Creation {
@@ -189,7 +198,7 @@ impl fmt::Display for Error {
                     Some(libc::ENOSPC | libc::EDQUOT) => {
                         write!(f, "there is no heap yet: make room and run again")
                     }
-                    _ => write!(f, "there is no heap yet"),
+                    _ => write!(f, "there is no heap yet{}", limit_of(source)),
                 }
             }
             K::HeapMissing { path, journal } => write!(
@@ -301,7 +310,11 @@ impl fmt::Display for Error {
             K::TooManyRegions => write!(f, "64 heaps are open in this process already; close one"),
             K::NoPageTracking { source } => write!(
                 f,
-                "cannot find out which pages are written to: {source}; is /proc mounted?"
+                "cannot find out which pages are written to: {source}{}",
+                match limit_of(source) {
+                    "" => "; is /proc mounted?",
+                    limit => limit,
+                }
             ),
             K::StoredMeanwhile { path, address } => write!(
                 f,

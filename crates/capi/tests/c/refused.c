@@ -173,11 +173,39 @@ static void twice(const char *path) {
     CHECK(perdure_open(path, NULL, &heap) == PERDURE_OK && perdure_close(heap) == PERDURE_OK);
 }
 
+/* Limits of the process. */
+static void limits(const char *path) {
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit was, few;
+    CHECK(getrlimit(RLIMIT_NOFILE, &was) == 0);
+    int found = 0;
+    /* However many there are: in words, and as what it is. */
+    for (int count = 3; count < 30; count++) {
+        few = was;
+        few.rlim_cur = count;
+        CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+        int code = perdure_open(path, NULL, &heap);
+        if (code == PERDURE_OK) {
+            CHECK(perdure_close(heap) == PERDURE_OK);
+            break;
+        }
+        found++;
+        CHECK(code == PERDURE_EIO && says("ulimit -n") && !says("/proc mounted"));
+    }
+    CHECK(found > 2 && setrlimit(RLIMIT_NOFILE, &was) == 0);
+    CHECK(perdure_open(path, NULL, &heap) == PERDURE_OK && getrlimit(RLIMIT_FSIZE, &was) == 0);
+    few = was;
+    few.rlim_cur = 1 << 20;
+    CHECK(setrlimit(RLIMIT_FSIZE, &few) == 0);
+    CHECK(!perdure_malloc(heap, 8 << 20) && errno == ENOMEM && says("File too large") && says("ulimit -f"));
+    CHECK(setrlimit(RLIMIT_FSIZE, &was) == 0 && perdure_malloc(heap, 8 << 20) && perdure_close(heap) == PERDURE_OK);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *word;
         void (*ask)(const char *path);
-    } words[] = {{"access", access_of}, {"path", path_of}, {"message", message}, {"full", full}, {"twice", twice}};
+    } words[] = {{"access", access_of}, {"path", path_of}, {"message", message}, {"full", full}, {"twice", twice}, {"limits", limits}};
     for (size_t i = 0; argc == 3 && i < sizeof words / sizeof *words; i++)
         if (!strcmp(argv[2], words[i].word)) {
             words[i].ask(argv[1]);

@@ -310,6 +310,7 @@ fn what_cannot_be_synced_is_told_in_words() {
         assert!(told.contains(&expected), "{told}");
     }
     assert_eq!(told.matches("File too large").count(), 2, "{told}");
+    assert_eq!(told.matches("ulimit -f").count(), 2, "{told}");
 }
 
 /// What threads store while another one synchronises is in that sync or in the next, and never in none.

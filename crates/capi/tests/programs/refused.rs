@@ -61,6 +61,11 @@ fn what_this_process_has_open_it_does_not_wait_for() {
     }
 }
 
+#[test]
+fn limits_of_the_process_are_named() {
+    refused(Built::C11, "limits", &["a", "a.journal", "a.sums"]);
+}
+
 /// A program for pma learns of what cannot be freed.
 #[test]
 fn pma_says_what_is_no_block() {
