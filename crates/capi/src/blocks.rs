@@ -227,16 +227,18 @@ pub unsafe extern "C" fn perdure_each_root(
     context: *mut c_void,
 ) -> c_int {
     let mut roots = Vec::new();
+    let mut to_call = None;
     let listed = code(|| {
         // SAFETY: as the caller owes.
         let handle = unsafe { handle(heap) }?;
+        to_call = Some(visit.ok_or_else(|| Failure::invalid("the function to call is NULL"))?);
         handle.heap().for_each_name(&mut |name, offset| {
             roots.push((name.to_vec(), handle.pointer(offset)));
             Ok(())
         })?;
         Ok(())
     });
-    let Some(visit) = visit.filter(|_| listed == 0) else {
+    let Some(visit) = to_call.filter(|_| listed == 0) else {
         return listed;
     };
     for (name, pointer) in roots {

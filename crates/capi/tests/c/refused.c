@@ -201,11 +201,17 @@ static void limits(const char *path) {
     CHECK(setrlimit(RLIMIT_FSIZE, &was) == 0 && perdure_malloc(heap, 8 << 20) && perdure_close(heap) == PERDURE_OK);
 }
 
+static void nobody(const char *path) {
+    CHECK(perdure_open(path, NULL, &heap) == PERDURE_OK);
+    CHECK(perdure_each_root(heap, NULL, NULL) == PERDURE_EINVAL && says("NULL"));
+    CHECK(perdure_close(heap) == PERDURE_OK);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *word;
         void (*ask)(const char *path);
-    } words[] = {{"access", access_of}, {"path", path_of}, {"message", message}, {"full", full}, {"twice", twice}, {"limits", limits}};
+    } words[] = {{"access", access_of}, {"path", path_of}, {"message", message}, {"full", full}, {"twice", twice}, {"limits", limits}, {"nobody", nobody}};
     for (size_t i = 0; argc == 3 && i < sizeof words / sizeof *words; i++)
         if (!strcmp(argv[2], words[i].word)) {
             words[i].ask(argv[1]);

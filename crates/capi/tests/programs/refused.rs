@@ -66,6 +66,11 @@ fn limits_of_the_process_are_named() {
     refused(Built::C11, "limits", &["a", "a.journal", "a.sums"]);
 }
 
+#[test]
+fn nobody_is_called_for_no_root() {
+    refused(Built::C11, "nobody", &["a", "a.journal", "a.sums"]);
+}
+
 /// A program for pma learns of what cannot be freed.
 #[test]
 fn pma_says_what_is_no_block() {
