@@ -327,6 +327,14 @@ static struct window *window_in(char *start, char *end) {
     return NULL;
 }
 
+/* The window that is [start, end): what a program names is what it mapped, although others may have the same addresses. */
+static struct window *window_of(char *start, char *end) {
+    for (size_t i = 0; i < window_count; i++)
+        if (windows[i].start == start && windows[i].start + in_pages(windows[i].length) == end)
+            return &windows[i];
+    return NULL;
+}
+
 /* Takes [start, end), which is one window's or a part of it, from that; false if there is no memory to note what is left. */
 static bool cut_window(struct window *w, char *start, char *end) {
     struct mapped *m = w->of;
@@ -349,9 +357,12 @@ int munmap(void *address, size_t length) {
     int result = 0;
     if (!window_in(start, end))
         result = real_munmap(address, length);
-    /* Several mappings of one place in a file have the same addresses here, so each page leaves one window: which of them is all the same. */
+    /* Several mappings of one place in a file have the same addresses here, so each page leaves one window: if none is what is named, which of them is all
+     * the same. */
     while (start < end) {
-        struct window *next = window_in(start, start + 1);
+        struct window *next = window_of(start, end);
+        if (!next)
+            next = window_in(start, start + 1);
         if (!next)
             for (size_t i = 0; i < window_count; i++)
                 if (windows[i].start > start && windows[i].start < end && (!next || windows[i].start < next->start))
@@ -467,10 +478,9 @@ void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...
     if (!inside && __atomic_load_n(&file_count, __ATOMIC_RELAXED)) {
         enter();
         char *start = address;
-        struct window *w = window_in(start, start + 1);
-        for (size_t i = 0; i < window_count; i++)
-            if (windows[i].start == start && in_pages(windows[i].length) == in_pages(old_length))
-                w = &windows[i];
+        struct window *w = window_of(start, start + in_pages(old_length));
+        if (!w)
+            w = window_in(start, start + 1);
         if (w) {
             void *result = MAP_FAILED;
             uint64_t offset = start - w->of->memory;

@@ -1,5 +1,6 @@
 /* Knows nothing of perdure, and maps files in the ways that programs do. Arguments: the file, and what to do:
  *   twice     two mappings of one place, of which one goes, and pieces of them
+ *   grows     one of several mappings, when others have gone
  *   advise    MADV_DONTNEED, which takes nothing from a shared mapping
  *   threads   ends while another thread stores; its last msync that returned is told
  *   access    of a descriptor that is for reading only
@@ -61,6 +62,17 @@ static void twice(void) {
     check(munmap(b + 12 * PAGE, 2 * PAGE) == 0, "munmap of the rest");
     check(in_file(0) == 'd' && in_file(15) == 'd', "the last mapping is gone");
     check(munmap(b, PAGES * PAGE) == 0, "munmap of nothing");
+}
+
+/* Of two mappings the one goes that is named, and the other is still one, which may grow. */
+static void grows(void) {
+    char *a = map(0, 4), *b = map(2, 1), *c = map(0, 2);
+    check(munmap(b, PAGE) == 0 && munmap(c, 2 * PAGE) == 0, "munmap");
+    a = mremap(a, 4 * PAGE, PAGES * PAGE, MREMAP_MAYMOVE);
+    check(a != MAP_FAILED, "mremap");
+    a[9 * PAGE] = 'g';
+    check(msync(a, PAGES * PAGE, MS_SYNC) == 0 && in_file(9) == 'g', "msync");
+    check(munmap(a, PAGES * PAGE) == 0, "munmap of the last");
 }
 
 static void advise(void) {
@@ -165,6 +177,8 @@ int main(int argc, char **argv) {
     check(fd >= 0 && ftruncate(fd, PAGES * PAGE) == 0, "open");
     if (!strcmp(argv[2], "twice"))
         twice();
+    if (!strcmp(argv[2], "grows"))
+        grows();
     if (!strcmp(argv[2], "advise"))
         advise();
     if (!strcmp(argv[2], "access"))
