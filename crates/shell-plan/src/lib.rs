@@ -3,4 +3,5 @@
 //! Pure: nothing here looks at files, processes, the clock, the environment or the network. Who calls gives facts, and gets
 //! back what should be done.
 
+pub mod annotation;
 pub mod script;
