@@ -81,7 +81,11 @@ impl Annotation {
 
 /// The call as this use, if it fits. Words are counted from the first argument here, and from the name in what comes back.
 fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call<'a>> {
-    let names: Vec<&str> = parts.options.iter().map(|o| o.row.names[0].as_str()).collect();
+    let names: Vec<&str> = parts
+        .options
+        .iter()
+        .map(|o| o.row.names[0].as_str())
+        .collect();
     let has = |list: &[String]| list.iter().any(|name| names.contains(&name.as_str()));
     if (!of.with.is_empty() && !has(&of.with)) || has(&of.without) {
         return None;
@@ -89,7 +93,11 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
     let mut operands = parts.operands.as_slice();
     if !of.first.is_empty() {
         let (&first, others) = operands.split_first()?;
-        if !of.first.iter().any(|word| word.as_bytes() == arguments[first]) {
+        if !of
+            .first
+            .iter()
+            .any(|word| word.as_bytes() == arguments[first])
+        {
             return None;
         }
         operands = others;
@@ -153,7 +161,11 @@ fn add(
                 call.stdin = true;
             } else {
                 call.files.push(File {
-                    kind: if kind == Kind::Tree { kind } else { Kind::Input },
+                    kind: if kind == Kind::Tree {
+                        kind
+                    } else {
+                        Kind::Input
+                    },
                     ..file
                 });
             }

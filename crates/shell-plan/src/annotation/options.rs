@@ -177,7 +177,10 @@ impl Options {
             {
                 let digits = word[letter..].iter().take_while(|b| b.is_ascii_digit());
                 letter += digits.count();
-                parts.options.push(Found { row, argument: None });
+                parts.options.push(Found {
+                    row,
+                    argument: None,
+                });
                 continue;
             }
             let name = [b'-', word[letter]];

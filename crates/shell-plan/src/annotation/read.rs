@@ -77,13 +77,16 @@ impl Keys {
         let Value::Array(items) = value else {
             return Err(wrong());
         };
-        let tables = items.into_iter().enumerate().map(|(number, item)| match item {
-            Value::Table(table) => Ok(Keys {
-                table,
-                of: format!("{key} {}", number + 1),
-            }),
-            _ => Err(wrong()),
-        });
+        let tables = items
+            .into_iter()
+            .enumerate()
+            .map(|(number, item)| match item {
+                Value::Table(table) => Ok(Keys {
+                    table,
+                    of: format!("{key} {}", number + 1),
+                }),
+                _ => Err(wrong()),
+            });
         tables.collect()
     }
 
@@ -112,10 +115,7 @@ fn word<T: Copy>(of: &str, text: &str, words: &[(&str, T)]) -> Result<T> {
         return Ok(*value);
     }
     let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    mistake(format!(
-        "{of}: \"{text}\" is none of: {}",
-        known.join(", ")
-    ))
+    mistake(format!("{of}: \"{text}\" is none of: {}", known.join(", ")))
 }
 
 const KINDS: [(&str, Kind); 10] = [
@@ -234,10 +234,15 @@ fn rows(text: &str) -> Result<Vec<Row>> {
         };
         for part in line.split([',', ' ']).filter(|part| !part.is_empty()) {
             if row.takes.is_some() {
-                return mistake(format!("options: \"{line}\": nothing may follow \"{part}\""));
+                return mistake(format!(
+                    "options: \"{line}\": nothing may follow \"{part}\""
+                ));
             }
             if part.starts_with('-') {
-                let known = rows.iter().flat_map(|row| &row.names).any(|name| name == part);
+                let known = rows
+                    .iter()
+                    .flat_map(|row| &row.names)
+                    .any(|name| name == part);
                 if known || row.names.iter().any(|name| name == part) {
                     return mistake(format!("options: \"{part}\" is there twice"));
                 }

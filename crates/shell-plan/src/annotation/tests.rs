@@ -22,13 +22,21 @@ fn words(call: &str) -> Vec<Vec<u8>> {
 #[test]
 fn options_are_taken_apart_as_getopt_does() {
     let sort = Annotation::read(include_str!("../../../../annotations/sort.toml")).unwrap();
-    let call = sort.call(&words("sort --rev -k2 -nk 3 a -- -b"), false).unwrap();
+    let call = sort
+        .call(&words("sort --rev -k2 -nk 3 a -- -b"), false)
+        .unwrap();
     assert_eq!(call.options, ["-r", "-k", "-n", "-k"]);
     assert_eq!(call.operands, [5, 7]);
     assert!(!call.stdin);
     let call = sort.call(&words("sort a -r"), true).unwrap();
     assert_eq!(call.operands, [1, 2], "with POSIXLY_CORRECT");
-    for wrong in ["sort --re-", "sort -k", "sort --r=3", "sort -x", "sort --ran"] {
+    for wrong in [
+        "sort --re-",
+        "sort -k",
+        "sort --r=3",
+        "sort -x",
+        "sort --ran",
+    ] {
         assert!(sort.call(&words(wrong), false).is_err(), "{wrong}");
     }
 }
@@ -39,9 +47,21 @@ fn a_misspelt_annotation_is_a_mistake() {
     assert!(Annotation::read(good).is_ok());
     for (old, new, says) in [
         ("effect = 'pure'", "", "\"effect\" is missing"),
-        ("'pure'", "'puer'", "\"puer\" is none of: pure, idempotent, once"),
-        ("['-a']", "['-b']", "\"-b\" is not the first name of an option"),
-        ("name = 'u'", "name = 'u'\nsplitt = 1", "unknown key \"splitt\""),
+        (
+            "'pure'",
+            "'puer'",
+            "\"puer\" is none of: pure, idempotent, once",
+        ),
+        (
+            "['-a']",
+            "['-b']",
+            "\"-b\" is not the first name of an option",
+        ),
+        (
+            "name = 'u'",
+            "name = 'u'\nsplitt = 1",
+            "unknown key \"splitt\"",
+        ),
         ("--all text", "--all txt", "\"txt\" is none of"),
         ("names", "nams", "\"names\" is missing"),
         ("-a, --all", "-a, -a", "there twice"),

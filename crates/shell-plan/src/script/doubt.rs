@@ -165,7 +165,13 @@ fn of_command(words: &[String], language: Language) -> Option<Doubt> {
                 reads()
             }
         }
-        "trap" if arguments.iter().any(|word| word == "DEBUG" || word == "RETURN") => reads(),
+        "trap"
+            if arguments
+                .iter()
+                .any(|word| word == "DEBUG" || word == "RETURN") =>
+        {
+            reads()
+        }
         _ => None,
     }
 }

@@ -75,9 +75,7 @@ pub fn edit(
     for site in &sites {
         printed = printed.replacen(&insertion(helper, site, &sites), "", 1);
     }
-    let as_meant = again
-        .helpers(helper)
-        .eq(places.iter().copied());
+    let as_meant = again.helpers(helper).eq(places.iter().copied());
     if latin1(text).contains(helper) || printed != found.printed || !as_meant {
         return Err(Doubt::Differs);
     }

@@ -4,13 +4,13 @@
 //! roughly (the inside of `${x:-$(…)}`, of backquotes with escapes, of here-documents) is left out: a command that is not
 //! found is not touched, which is never wrong.
 
+use brush_parser::ParserOptions;
 use brush_parser::ast::{
     AndOr, Assignment, AssignmentValue, Command, CommandPrefixOrSuffixItem, CompoundCommand,
     CompoundList, ExtendedTestExpr, IoFileRedirectTarget, IoRedirect, Pipeline, Program,
     RedirectList, SeparatorOperator, SimpleCommand, SourceLocation as _, Word,
 };
 use brush_parser::word::{WordPiece, WordPieceWithSource};
-use brush_parser::ParserOptions;
 
 use super::{Language, latin1, options};
 
@@ -171,10 +171,7 @@ impl Finder<'_> {
         let bytes = word.value.chars().map(|c| u8::try_from(c).ok());
         let there = self.text.get(at..)?.iter().copied().map(Some);
         let length = word.value.chars().count();
-        there
-            .take(length)
-            .eq(bytes)
-            .then_some(at)
+        there.take(length).eq(bytes).then_some(at)
     }
 
     fn simple(&mut self, simple: &SimpleCommand, base: usize) {
@@ -343,5 +340,4 @@ impl Finder<'_> {
             }
         }
     }
-
 }
