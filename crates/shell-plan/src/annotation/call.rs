@@ -119,6 +119,10 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
     let kinds = assign(&expected, operands.len())?;
     for (&word, kind) in operands.iter().zip(kinds) {
         if kind == Kind::Command {
+            if arguments[word].contains(&b'=') {
+                // To env that is a variable, and the command comes later.
+                return None;
+            }
             call.command = Some(word + 1);
             break;
         }

@@ -78,6 +78,8 @@ fn words_that_may_be_no_files_fit_nothing() {
     }
     let texts = of("operands = ['text*']\nstdin = 'never'\n");
     assert!(fits(&texts, "x - +1 @a ''"));
+    let runs = of("operands = ['command']\n");
+    assert!(fits(&runs, "x y z=1") && !fits(&runs, "x z=1 y"));
     let call = reads.call(&words("x -f - a"), false).unwrap();
     assert!(call.stdin, "a program from standard input");
 }
