@@ -115,6 +115,10 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
     let mut inputs = 0;
     for Found { row, argument } in &parts.options {
         if let (Some(kind), Some((word, from))) = (row.takes, *argument) {
+            if arguments[word][from..] == *b"\n" {
+                // What a line is, is another question then: `cut -d` with a newline counts lines as fields.
+                return None;
+            }
             // Inputs that options name are not those for which standard input stands in.
             add(&mut call, kind, word, from, arguments, &mut 0);
         }
@@ -123,18 +127,41 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
     let kinds = assign(&expected, operands.len())?;
     for (&word, kind) in operands.iter().zip(kinds) {
         if kind == Kind::Command {
+            if arguments[word].contains(&b'=') {
+                // To env that is a variable, and the command comes later.
+                return None;
+            }
             call.command = Some(word + 1);
             break;
+        }
+        if is_no_name(kind, &arguments[word]) {
+            return None;
         }
         add(&mut call, kind, word, 0, arguments, &mut inputs);
     }
     call.files.sort_by_key(|file| (file.word, file.from));
+    let named_stdin = call.stdin && of.stdin != Stdin::Always;
     if inputs == 0 {
         call.stdin |= of.stdin == Stdin::WithoutInputs;
         call.reads_folder |= of.folder == Folder::ReadsWithoutInputs;
     }
-    call.stdin &= of.stdin != Stdin::Never;
+    if of.stdin == Stdin::Never {
+        // Then it is not known what it makes of `-`.
+        if named_stdin {
+            return None;
+        }
+        call.stdin = false;
+    }
     Some(call)
+}
+
+/// Whether an operand that should be a file may be something else: old forms of `sort`, `tail`, `uniq`, `od` and `pr` begin with `+`,
+/// and `@` stands for a file with more arguments. `-` for an output is a file of that name to one command, and standard output
+/// to another.
+fn is_no_name(kind: Kind, word: &[u8]) -> bool {
+    let written = matches!(kind, Kind::Output | Kind::Update);
+    let named = written || matches!(kind, Kind::Input | Kind::Tree | Kind::Assignment);
+    (named && matches!(word.first(), None | Some(b'+' | b'@'))) || (written && word == b"-")
 }
 
 fn add(
@@ -153,11 +180,14 @@ fn add(
     };
     match kind {
         Kind::Text | Kind::Command => {}
-        Kind::Program | Kind::ProgramFile => call.programs.push(file),
+        Kind::Program | Kind::ProgramFile => {
+            call.stdin |= kind == Kind::ProgramFile && text == b"-";
+            call.programs.push(file);
+        }
         Kind::Assignment if is_assignment(text) => {}
         Kind::Input | Kind::Tree | Kind::Assignment => {
             *inputs += 1;
-            if text == b"-" && kind != Kind::Tree {
+            if text == b"-" {
                 call.stdin = true;
             } else {
                 call.files.push(File {

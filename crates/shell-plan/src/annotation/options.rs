@@ -117,6 +117,8 @@ impl Options {
                 in_expression = !parts.operands.is_empty() || row.names[0].len() > 2;
             } else if word.starts_with(b"--") {
                 parts.options.push(self.long(words, at, &mut rest)?);
+            } else if let Some(found) = self.whole(words, at, &mut rest)? {
+                parts.options.push(found);
             } else {
                 self.cluster(words, at, &mut rest, &mut parts)?;
             }
@@ -160,6 +162,24 @@ impl Options {
             (Some(_), None) => Some((rest.next().ok_or_else(|| lacks(name))?, 0)),
         };
         Ok(Found { row, argument })
+    }
+
+    /// A word with one dash that is an option as a whole, with or without `=` and its argument: `-resize 50%`.
+    fn whole(
+        &self,
+        words: &[Vec<u8>],
+        at: usize,
+        rest: &mut std::ops::Range<usize>,
+    ) -> Result<Option<Found<'_>>, String> {
+        let word = words[at].as_slice();
+        let equals = word.iter().position(|&byte| byte == b'=');
+        let name = &word[..equals.unwrap_or(word.len())];
+        let is_whole = name.len() > 2 && name != b"-NUM" && self.exact(name).is_some();
+        if is_whole {
+            self.long(words, at, rest).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     fn cluster<'a>(

@@ -42,6 +42,57 @@ fn options_are_taken_apart_as_getopt_does() {
 }
 
 #[test]
+fn options_of_several_letters_may_have_one_dash() {
+    let text = "names = ['x']\noptions = '''\n-p, -ps, -plain\n-s text\n-resize, --resize text\n'''\n\
+                [[use]]\nname = 'u'\noperands = ['input*']\neffect = 'pure'\n";
+    let annotation = Annotation::read(text).unwrap();
+    for (of, options, operands) in [
+        ("x -resize 50% a", vec!["-resize"], vec![3]),
+        ("x -resize=50% a", vec!["-resize"], vec![2]),
+        ("x -ps a", vec!["-p"], vec![2]),
+        ("x -pss a", vec!["-p", "-s"], vec![2]),
+        ("x -sresize a", vec!["-s"], vec![2]),
+    ] {
+        let call = annotation.call(&words(of), false).unwrap();
+        assert_eq!((call.options, call.operands), (options, operands), "{of}");
+    }
+    for wrong in ["x -resiz 50% a", "x -resize", "x -ps=3"] {
+        assert!(annotation.call(&words(wrong), false).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn words_that_may_be_no_files_fit_nothing() {
+    let of = |rest: &str| {
+        let text = format!(
+            "names = ['x']\noptions = '''-d text\n-f program-file'''\n[[use]]\nname = 'u'\neffect = 'pure'\n{rest}"
+        );
+        Annotation::read(&text).unwrap()
+    };
+    let fits = |annotation: &Annotation, call: &str| annotation.call(&words(call), false).is_ok();
+    let reads = of("operands = ['input*']\n");
+    assert!(fits(&reads, "x a -") && fits(&reads, "x ./+1 ./@list"));
+    assert!(!fits(&reads, "x +1"), "an old form of an option");
+    assert!(!fits(&reads, "x a @list"), "a file with arguments");
+    assert!(!fits(&reads, "x ''"));
+    assert!(fits(&reads, "x -d: a") && !fits(&reads, "x -d '\n' a"));
+    for kind in ["input", "tree", "assignment"] {
+        let never = of(&format!("operands = ['{kind}*']\nstdin = 'never'\n"));
+        assert!(fits(&never, "x a") && fits(&never, "x") && !fits(&never, "x a -"));
+    }
+    for kind in ["output", "update"] {
+        let writes = of(&format!("operands = ['{kind}*']\n"));
+        assert!(fits(&writes, "x a") && !fits(&writes, "x -"), "{kind}");
+    }
+    let texts = of("operands = ['text*']\nstdin = 'never'\n");
+    assert!(fits(&texts, "x - +1 @a ''"));
+    let runs = of("operands = ['command']\n");
+    assert!(fits(&runs, "x y z=1") && !fits(&runs, "x z=1 y"));
+    let call = reads.call(&words("x -f - a"), false).unwrap();
+    assert!(call.stdin, "a program from standard input");
+}
+
+#[test]
 fn a_misspelt_annotation_is_a_mistake() {
     let good = "names = ['x']\noptions = '-a, --all text'\n[[use]]\nname = 'u'\nwith = ['-a']\neffect = 'pure'\n";
     assert!(Annotation::read(good).is_ok());
