@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use shell_plan::script::{Doubt, Language, edit};
+use shell_plan::script::{Doubt, Language, Origin, edit};
 
 use crate::annotations;
 use crate::program::{self, Found};
@@ -100,7 +100,9 @@ impl Call {
             let Some((sign, letters)) = word.to_str().and_then(|w| w.split_at_checked(1)) else {
                 return false;
             };
-            if !letters.chars().all(|c| "eufCabhBcso".contains(c)) || !"+-".contains(sign) {
+            let is_fatal = letters.contains('u') && matches!(self.script, Script::File(_));
+            let known = letters.chars().all(|c| "eufCabhBcso".contains(c));
+            if !known || is_fatal || !"+-".contains(sign) {
                 return false;
             }
             for _ in letters.matches('o') {
@@ -199,7 +201,12 @@ pub fn prepare(
         annotations::has(name) && !is_builtin(name) && !exported(name) && is_program()
     };
     let helper = helper.to_string_lossy();
-    match edit(&text, language, &helper, &wanted) {
+    let origin = if name.is_some() {
+        Origin::File
+    } else {
+        Origin::Text
+    };
+    match edit(&text, language, origin, &helper, &wanted) {
         Err(doubt) => as_it_is(Some(doubt)),
         Ok(edited) if edited.sites.is_empty() => as_it_is(None),
         Ok(edited) => {

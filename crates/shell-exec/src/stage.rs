@@ -58,7 +58,17 @@ pub struct Failure {
 pub fn run(tag: &Tag, words: &[OsString]) -> Failure {
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let path = environment.iter().find(|(name, _)| name == "PATH");
-    let path = path.map(|(_, value)| value.clone()).unwrap_or_default();
+    let Some(path) = path.map(|(_, value)| value.clone()) else {
+        // A shell without PATH tries the name itself.
+        let mut what = words
+            .first()
+            .map_or(Vec::new(), |name| name.as_bytes().to_vec());
+        what.extend_from_slice(b": No such file or directory");
+        return Failure {
+            message: message(tag, &what),
+            status: 127,
+        };
+    };
     let says = |what: &[u8], status: u8| Failure {
         message: message(tag, what),
         status,

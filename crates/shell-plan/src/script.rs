@@ -15,7 +15,7 @@ mod find;
 mod tests;
 
 pub use doubt::Doubt;
-pub use edit::{Edited, edit};
+pub use edit::{Edited, Origin, edit};
 pub use find::{Find, Site, find};
 
 /// Which language a script is written in.

@@ -26,6 +26,8 @@ pub enum Doubt {
     Defines(String),
     /// This command changes how commands are read or reported.
     Reads(String),
+    /// A file whose text is handed to the shell is reported by another name, or ends with another status, where this is there.
+    Reported(String),
     /// The edited text, read again, is not the old one with helpers in it.
     Differs,
 }
@@ -40,6 +42,12 @@ impl fmt::Display for Doubt {
             Self::Defines(word) => write!(f, "\"{word}\" may give commands another meaning"),
             Self::Reads(word) => {
                 write!(f, "\"{word}\" changes how commands are read or reported")
+            }
+            Self::Reported(word) => {
+                write!(
+                    f,
+                    "where it has {word}, bash reports a text otherwise than a file"
+                )
             }
             Self::Differs => f.write_str("the edited text reads differently"),
         }
@@ -84,6 +92,37 @@ pub(super) fn of_commands(found: &Find, language: Language) -> Option<Doubt> {
         .commands
         .iter()
         .find_map(|words| of_command(words, language))
+}
+
+/// The doubts about a file, whose text is handed to the shell with the file's name: bash calls a text "environment" in messages from inside
+/// functions, and ends with 127 instead of 1 when an expansion is fatal.
+pub(super) fn of_file(text: &[u8], found: &Find, language: Language) -> Option<Doubt> {
+    if language != Language::Bash {
+        return None;
+    }
+    if let Some(name) = found.functions.first() {
+        return Some(Doubt::Reported(format!("functions ({name})")));
+    }
+    let sets_unset = |words: &Vec<String>| {
+        let mut options = words.iter().skip(1).take_while(|word| *word != "--");
+        words[0] == "set"
+            && options.any(|w| w == "nounset" || w.starts_with('-') && w.contains('u'))
+    };
+    if found.commands.iter().any(sets_unset) {
+        return Some(Doubt::Reported("\"set -u\"".into()));
+    }
+    let fatal = (0..text.len()).any(|at| {
+        let Some(rest) = text[at..].strip_prefix(b"${") else {
+            return false;
+        };
+        let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_!@*[]".contains(byte);
+        let behind = &rest[rest.iter().take_while(is_name).count()..];
+        behind
+            .strip_prefix(b":")
+            .unwrap_or(behind)
+            .starts_with(b"?")
+    });
+    fatal.then(|| Doubt::Reported("\"${NAME?...}\"".into()))
 }
 
 fn of_command(words: &[String], language: Language) -> Option<Doubt> {

@@ -8,6 +8,15 @@ use super::doubt::{self, Doubt};
 use super::find::{Site, find};
 use super::{Language, latin1};
 
+/// How the shell was to get the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// As a text, and so it will.
+    Text,
+    /// As a file: the edited text will be handed to it as a text that has the file's name.
+    File,
+}
+
 /// A script with helpers in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edited {
@@ -38,6 +47,7 @@ fn insertion(helper: &str, site: &Site, sites: &[Site]) -> String {
 pub fn edit(
     text: &[u8],
     language: Language,
+    origin: Origin,
     helper: &str,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Edited, Doubt> {
@@ -46,6 +56,11 @@ pub fn edit(
     }
     let found = find(text, language).map_err(Doubt::Syntax)?;
     if let Some(doubt) = doubt::of_commands(&found, language) {
+        return Err(doubt);
+    }
+    if origin == Origin::File
+        && let Some(doubt) = doubt::of_file(text, &found, language)
+    {
         return Err(doubt);
     }
     // What a shell says of a job that was killed shows its text.
