@@ -190,7 +190,7 @@ printf '# Counts the statuses of a web log.\n{ n[$9]++ }\nEND { for (s in n) pri
 printf '# Takes the addresses away.\ns/^[0-9.]* - //\n/POST/d\n' >local/anonymous.sed
 printf 'select(.level == "error") | [.id, .host, .ms] | @csv\n' >local/errors.jq
 printf 'greet() { echo "hello, ${1:-nobody}"; }\ncount_lines() { wc -l <"$1"; }\nlib_loaded=yes\n' >local/lib/functions.sh
-printf 'export GIT_AUTHOR_NAME=Anna GIT_AUTHOR_EMAIL=anna@example.org GIT_COMMITTER_NAME=Anna GIT_COMMITTER_EMAIL=anna@example.org\nexport GIT_AUTHOR_DATE="2025-03-01T12:00:00Z" GIT_COMMITTER_DATE="2025-03-01T12:00:00Z"\nexport GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_PAGER=cat\ngit_new() { git -c init.defaultBranch=main init -q "$1"; }\n' >local/lib/git.sh
+printf 'export GIT_AUTHOR_NAME=Anna GIT_AUTHOR_EMAIL=anna@example.org GIT_COMMITTER_NAME=Anna GIT_COMMITTER_EMAIL=anna@example.org\nexport GIT_AUTHOR_DATE="2025-03-01T12:00:00Z" GIT_COMMITTER_DATE="2025-03-01T12:00:00Z"\nexport GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_PAGER=cat\ngit_new() { git -c init.defaultBranch=main init -q "$1"; }\n# The index holds times and inodes.\ngit_end() { rm "${1:-.}/.git/index"; }\n' >local/lib/git.sh
 printf 'local note\n' >local/note
 
 # Links.
