@@ -1,9 +1,9 @@
 //! The dependency graph points down: a crate uses crates of lower floors only.
 //!
 //! ```text
-//! floor 4   bin/perdure   bin/pmawk
-//! floor 3   capi          awk
-//! floor 2   heap
+//! floor 4   bin/perdure   bin/pmawk      bin/nearsh
+//! floor 3   capi          awk            shell-exec
+//! floor 2   heap                         shell-plan
 //! floor 1   region        awk-syntax
 //! ```
 //!
@@ -29,14 +29,17 @@ enum Floor {
     Apart,
 }
 
-const HOUSE: [(&str, Floor); 10] = [
+const HOUSE: [(&str, Floor); 13] = [
     ("region", Floor::At(1)),
     ("awk-syntax", Floor::At(1)),
     ("heap", Floor::At(2)),
+    ("shell-plan", Floor::At(2)),
     ("awk", Floor::At(3)),
     ("capi", Floor::At(3)),
+    ("shell-exec", Floor::At(3)),
     ("pmawk", Floor::At(4)),
     ("perdure", Floor::At(4)),
+    ("nearsh", Floor::At(4)),
     ("perdure-cc", Floor::Apart),
     ("testkit", Floor::Tests),
     ("xtask", Floor::Apart),

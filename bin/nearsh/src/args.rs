@@ -1,0 +1,85 @@
+//! The command line of nearsh: its own options, then what a shell is called with.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+/// What `--help` says.
+pub const HELP: &str = "\
+nearsh runs shell scripts as bash does.
+
+Usage: nearsh [OPTIONS] FILE [ARGUMENT ...]
+       nearsh [OPTIONS] -c TEXT [NAME [ARGUMENT ...]]
+       nearsh [OPTIONS] -s [ARGUMENT ...]
+
+Options of nearsh come first; others are the shell's.
+  --shell=PROGRAM    the shell that runs the script (bash)
+  --help             this text
+  --version          which nearsh this is
+";
+
+/// When stages may run elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offload {
+    Never,
+    Auto,
+    /// The script is edited though nothing lies elsewhere: for tests.
+    Always,
+}
+
+/// What a shell is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Args {
+    pub shell: OsString,
+    pub offload: Offload,
+    /// Show what the shell would be given, and do nothing.
+    pub shows_edited: bool,
+    /// The shell's words.
+    pub words: Vec<OsString>,
+}
+
+/// What is asked of nearsh.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wish {
+    Run(Args),
+    Tell(String),
+}
+
+impl Args {
+    /// Reads the words behind nearsh's name.
+    pub fn read(words: &[OsString]) -> Result<Wish, String> {
+        let mut args = Args {
+            shell: "bash".into(),
+            offload: Offload::Auto,
+            shows_edited: false,
+            words: Vec::new(),
+        };
+        let mut rest = words.iter();
+        for word in rest.by_ref() {
+            let text = word.to_string_lossy();
+            match text.as_ref() {
+                "--help" => return Ok(Wish::Tell(HELP.into())),
+                "--version" => {
+                    let version = env!("CARGO_PKG_VERSION");
+                    return Ok(Wish::Tell(format!("nearsh {version}\n")));
+                }
+                "--offload=never" => args.offload = Offload::Never,
+                "--offload=auto" => args.offload = Offload::Auto,
+                "--offload=always" => args.offload = Offload::Always,
+                "--debug=edit" => args.shows_edited = true,
+                _ if text.starts_with("--offload=") || text.starts_with("--debug=") => {
+                    return Err(format!("unknown: {text}"));
+                }
+                "--shell=" => return Err("--shell=: which program?".into()),
+                _ => match word.as_bytes().strip_prefix(b"--shell=") {
+                    Some(shell) => args.shell = std::ffi::OsStr::from_bytes(shell).to_owned(),
+                    None => {
+                        args.words.push(word.clone());
+                        break;
+                    }
+                },
+            }
+        }
+        args.words.extend(rest.cloned());
+        Ok(Wish::Run(args))
+    }
+}

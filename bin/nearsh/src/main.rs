@@ -1,0 +1,123 @@
+//! `nearsh`: runs unmodified shell scripts with the work done where the data lies.
+//!
+//! Thin: command line, exit status and wording. What a script means is in the crate `shell-plan`, processes are in `shell-exec`.
+#![no_main]
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a program may
+
+mod args;
+mod entry;
+mod exit;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use shell_exec::program::{self, Found};
+use shell_exec::script::{Call, Editing, prepare};
+use shell_exec::{mounts, stage};
+use shell_plan::script::Language;
+
+use args::{Args, Offload, Wish};
+use exit::Exit;
+
+/// The program, once it is entered; returns its exit status.
+fn run() -> u8 {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some((tag, command)) = words.split_first().and_then(|(first, rest)| {
+        let tag = stage::Tag::read(first)?;
+        Some((tag, rest))
+    }) {
+        let failure = stage::run(&tag, command);
+        let _ = std::io::stderr().write_all(&failure.message);
+        return failure.status;
+    }
+    match Args::read(&words) {
+        Ok(Wish::Run(args)) => become_shell(&args) as u8,
+        Ok(Wish::Tell(text)) => match std::io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => Exit::Ok as u8,
+            Err(_) => Exit::Error as u8,
+        },
+        Err(message) => {
+            eprintln!("nearsh: {message}\nTry \"nearsh --help\".");
+            Exit::Usage as u8
+        }
+    }
+}
+
+/// Becomes the shell that runs the script.
+fn become_shell(args: &Args) -> Exit {
+    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let shell = match program::find(&args.shell, &path, &|_| false) {
+        Found::Program(shell) => shell,
+        _ => {
+            eprintln!(
+                "nearsh: there is no shell \"{}\"; name another one with --shell=PROGRAM",
+                args.shell.to_string_lossy()
+            );
+            return Exit::NoShell;
+        }
+    };
+    let helper = std::env::current_exe().unwrap_or_default();
+    let editing = if is_worth_it(args.offload) {
+        Editing::Helper(&helper)
+    } else {
+        Editing::Never
+    };
+    let words = match Call::read(&args.words) {
+        Ok(call) => {
+            let language = language_of(&shell);
+            let prepared = prepare(&call, &args.words, language, editing, &environment);
+            if args.shows_edited {
+                show(
+                    &prepared.words,
+                    prepared.doubt.as_ref().map(ToString::to_string),
+                );
+                return Exit::Ok;
+            }
+            prepared.words
+        }
+        // The shell says what it lacks.
+        Err(_) => args.words.clone(),
+    };
+    let mut all = vec![args.shell.clone()];
+    all.extend(words);
+    let Err(error) = program::execute(&shell, &all, &environment);
+    eprintln!("nearsh: cannot run {}: {}", shell.display(), error.desc());
+    Exit::NoShell
+}
+
+/// Whether stages might run elsewhere at all.
+fn is_worth_it(offload: Offload) -> bool {
+    match offload {
+        Offload::Never => false,
+        Offload::Always => true,
+        Offload::Auto => {
+            let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+            !mounts::remote(&text).is_empty()
+        }
+    }
+}
+
+/// The language that a shell reads, by the name of its file, to which links lead.
+fn language_of(shell: &Path) -> Language {
+    let file: PathBuf = shell.canonicalize().unwrap_or_else(|_| shell.to_path_buf());
+    let name = file.file_name().unwrap_or_default();
+    if name.as_bytes() == b"bash" {
+        Language::Bash
+    } else {
+        Language::Posix
+    }
+}
+
+fn show(words: &[OsString], doubt: Option<String>) {
+    let mut out = std::io::stdout();
+    for word in words {
+        let _ = out.write_all(word.as_bytes());
+        let _ = out.write_all(b"\n");
+    }
+    if let Some(doubt) = doubt {
+        eprintln!("nearsh: runs as it is: {doubt}");
+    }
+}

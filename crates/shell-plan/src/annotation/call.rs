@@ -1,0 +1,245 @@
+//! What one call of a command means.
+
+use std::fmt;
+
+use super::options::{Found, Kind, Parts};
+use super::{Annotation, Folder, Operand, Stdin, Use};
+
+/// A file that a call names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct File {
+    /// Which word of the call, 0 being the command's name.
+    pub word: usize,
+    /// Where in the word its name begins, in bytes: behind `--output=`, for instance.
+    pub from: usize,
+    /// What is done with it.
+    pub kind: Kind,
+}
+
+/// What a call means.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Call<'a> {
+    /// The use that fits.
+    pub of: &'a Use,
+    /// Files it names, in the order of the words; `-` for standard input is none.
+    pub files: Vec<File>,
+    /// Programs and files with programs, in order.
+    pub programs: Vec<File>,
+    /// Words that are operands.
+    pub operands: Vec<usize>,
+    /// Names of the options that are there, as the annotation has them.
+    pub options: Vec<&'a str>,
+    /// The first word of a command inside this one.
+    pub command: Option<usize>,
+    /// Whether it reads standard input.
+    pub stdin: bool,
+    /// Whether it reads the folder it is started in.
+    pub reads_folder: bool,
+}
+
+/// Why a call has no meaning here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Misfit {
+    /// The words could not be taken apart.
+    Words(String),
+    /// No use fits.
+    Uses,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words(why) => f.write_str(why),
+            Self::Uses => f.write_str("no use of the annotation fits"),
+        }
+    }
+}
+
+impl Annotation {
+    /// What a call means. `words` begin with the command's name. `strict`: POSIXLY_CORRECT is in its environment.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    pub fn call(&self, words: &[Vec<u8>], strict: bool) -> Result<Call<'_>, Misfit> {
+        let arguments = words.get(1..).unwrap_or_default();
+        let stops = |of: &Use| of.operands.iter().any(|o| o.kind == Kind::Command);
+        let mut why = Misfit::Uses;
+        for of in &self.uses {
+            let options = of.options.as_ref().unwrap_or(&self.options);
+            match options.split(arguments, strict, stops(of)) {
+                Err(words) => why = Misfit::Words(words),
+                Ok(parts) => {
+                    if let Some(call) = fit(of, &parts, arguments) {
+                        return Ok(call);
+                    }
+                }
+            }
+        }
+        Err(why)
+    }
+}
+
+/// The call as this use, if it fits. Words are counted from the first argument here, and from the name in what comes back.
+fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call<'a>> {
+    let names: Vec<&str> = parts
+        .options
+        .iter()
+        .map(|o| o.row.names[0].as_str())
+        .collect();
+    let has = |list: &[String]| list.iter().any(|name| names.contains(&name.as_str()));
+    if (!of.with.is_empty() && !has(&of.with)) || has(&of.without) {
+        return None;
+    }
+    let mut operands = parts.operands.as_slice();
+    if !of.first.is_empty() {
+        let (&first, others) = operands.split_first()?;
+        if !of
+            .first
+            .iter()
+            .any(|word| word.as_bytes() == arguments[first])
+        {
+            return None;
+        }
+        operands = others;
+    }
+    let mut call = Call {
+        of,
+        files: Vec::new(),
+        programs: Vec::new(),
+        operands: operands.iter().map(|at| at + 1).collect(),
+        options: names.clone(),
+        command: None,
+        stdin: of.stdin == Stdin::Always,
+        reads_folder: of.folder == Folder::Reads,
+    };
+    let mut inputs = 0;
+    for Found { row, argument } in &parts.options {
+        if let (Some(kind), Some((word, from))) = (row.takes, *argument) {
+            if arguments[word][from..] == *b"\n" {
+                // What a line is, is another question then: `cut -d` with a newline counts lines as fields.
+                return None;
+            }
+            // Inputs that options name are not those for which standard input stands in.
+            add(&mut call, kind, word, from, arguments, &mut 0);
+        }
+    }
+    let expected: Vec<&Operand> = of.operands.iter().filter(|o| !has(&o.unless)).collect();
+    let kinds = assign(&expected, operands.len())?;
+    for (&word, kind) in operands.iter().zip(kinds) {
+        if kind == Kind::Command {
+            if arguments[word].contains(&b'=') {
+                // To env that is a variable, and the command comes later.
+                return None;
+            }
+            call.command = Some(word + 1);
+            break;
+        }
+        if is_no_name(kind, &arguments[word]) {
+            return None;
+        }
+        add(&mut call, kind, word, 0, arguments, &mut inputs);
+    }
+    call.files.sort_by_key(|file| (file.word, file.from));
+    let named_stdin = call.stdin && of.stdin != Stdin::Always;
+    if inputs == 0 {
+        call.stdin |= of.stdin == Stdin::WithoutInputs;
+        call.reads_folder |= of.folder == Folder::ReadsWithoutInputs;
+    }
+    if of.stdin == Stdin::Never {
+        // Then it is not known what it makes of `-`.
+        if named_stdin {
+            return None;
+        }
+        call.stdin = false;
+    }
+    Some(call)
+}
+
+/// Whether an operand that should be a file may be something else: old forms of `sort`, `tail`, `uniq`, `od` and `pr` begin with `+`,
+/// and `@` stands for a file with more arguments. `-` for an output is a file of that name to one command, and standard output
+/// to another.
+fn is_no_name(kind: Kind, word: &[u8]) -> bool {
+    let written = matches!(kind, Kind::Output | Kind::Update);
+    let named = written || matches!(kind, Kind::Input | Kind::Tree | Kind::Assignment);
+    (named && matches!(word.first(), None | Some(b'+' | b'@'))) || (written && word == b"-")
+}
+
+fn add(
+    call: &mut Call<'_>,
+    kind: Kind,
+    word: usize,
+    from: usize,
+    arguments: &[Vec<u8>],
+    inputs: &mut usize,
+) {
+    let text = &arguments[word][from..];
+    let file = File {
+        word: word + 1,
+        from,
+        kind,
+    };
+    match kind {
+        Kind::Text | Kind::Command => {}
+        Kind::Program | Kind::ProgramFile => {
+            call.stdin |= kind == Kind::ProgramFile && text == b"-";
+            call.programs.push(file);
+        }
+        Kind::Assignment if is_assignment(text) => {}
+        Kind::Input | Kind::Tree | Kind::Assignment => {
+            *inputs += 1;
+            if text == b"-" {
+                call.stdin = true;
+            } else {
+                call.files.push(File {
+                    kind: if kind == Kind::Tree {
+                        kind
+                    } else {
+                        Kind::Input
+                    },
+                    ..file
+                });
+            }
+        }
+        Kind::Output | Kind::Update | Kind::Scratch => {
+            if kind == Kind::Update {
+                *inputs += 1;
+            }
+            // By convention standard output.
+            if text != b"-" {
+                call.files.push(file);
+            }
+        }
+    }
+}
+
+/// `name=value`, as awk takes it (POSIX awk, OPERANDS).
+fn is_assignment(word: &[u8]) -> bool {
+    let Some(equals) = word.iter().position(|&byte| byte == b'=') else {
+        return false;
+    };
+    let name = &word[..equals];
+    let letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    !name.is_empty() && name.iter().all(letter) && !name[0].is_ascii_digit()
+}
+
+/// What each of `count` operands is: those before a repeated one from the left, those behind it from the right.
+fn assign(expected: &[&Operand], count: usize) -> Option<Vec<Kind>> {
+    let needed = expected.iter().filter(|o| !o.optional).count();
+    let mut spare = count.checked_sub(needed)?;
+    let mut kinds = Vec::with_capacity(count);
+    for operand in expected {
+        let mut times = usize::from(!operand.optional);
+        if operand.repeated {
+            times += spare;
+            spare = 0;
+        } else if operand.optional && spare > 0 {
+            times = 1;
+            spare -= 1;
+        }
+        kinds.extend(std::iter::repeat_n(operand.kind, times));
+        if operand.kind == Kind::Command && times > 0 {
+            return Some(kinds);
+        }
+    }
+    (spare == 0).then_some(kinds)
+}
