@@ -36,7 +36,7 @@
 //! 9. *A position of nothing (offset 0) proves nothing*: it keeps since when the job reads that name, and goes to the file of its
 //!    number if that is sure, to an unread one, or away.
 //! 10. *A plan is made again until no file changed meanwhile, and no name in the folder*: a file that is renamed while its folder is
-//!    read may be seen under neither name. Empty rotated files, and short ones that are still at the beginning
+//!     read may be seen under neither name. Empty rotated files, and short ones that are still at the beginning
 //!     of the name's own, wait for the next run. In the middle of `copytruncate` a copy is anything from nothing to all of the file.
 //! 11. *Bytes that were processed are compared with the file before a position is noted* (`segment.rs`): it may be truncated and
 //!     written again while it is read. Its rest may have been taken for what came before; such a run has read nothing.
