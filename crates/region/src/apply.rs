@@ -123,7 +123,7 @@ impl Backing {
             }
         }
         unlocked.map_err(|e| self.io("unlock", e))?;
-        self.mark_own_changes()?;
+        self.mark_own_changes();
         self.pending.clear();
         self.unapplied = Some(Vec::new());
         if let Some(outside) = outside {

@@ -148,40 +148,32 @@ impl Storage for Joined {
 ///
 /// A file that was cut and made as long again has zeros where frames of the journal have what was committed there before. They must not be
 /// replayed over that, so nothing may wait in the journal once such a change was seen and something is committed after it.
-#[derive(Default)]
 pub(crate) struct Others {
-    /// The file as we left it; none where there is no telling.
+    /// The file as it was when nothing in the journal could be replayed over anything of theirs; none where there is no telling.
     version: Option<i128>,
-    /// They changed it before we did.
+    /// They changed it after that, and before we did.
     have_changed: bool,
 }
 
 impl Backing {
-    /// Before the file is written to: whether anybody else has.
-    pub(crate) fn look_for_others(&mut self) -> Result<()> {
+    /// Whether anybody else has changed the file, now and before each time that we do; returns as what it was found.
+    pub(crate) fn look_for_others(&mut self) -> Result<Option<i128>> {
         let Some(others) = &mut self.others else {
-            return Ok(());
+            return Ok(None);
         };
         match self.heap.version() {
             Ok(version) => {
                 others.have_changed |= version.is_none() || version != others.version;
-                Ok(())
+                Ok(version)
             }
             Err(error) => Err(self.io("ask when it was changed", error)),
         }
     }
 
-    /// After the file was written to.
-    pub(crate) fn mark_own_changes(&mut self) -> Result<()> {
-        let Some(others) = &mut self.others else {
-            return Ok(());
-        };
-        match self.heap.mark_version() {
-            Ok(version) => {
-                others.version = version;
-                Ok(())
-            }
-            Err(error) => Err(self.io("note when it was changed", error)),
+    /// After we changed it.
+    pub(crate) fn mark_own_changes(&mut self) {
+        if let Some(others) = &mut self.others {
+            others.version = self.heap.mark_version().unwrap_or(None);
         }
     }
 }
@@ -357,28 +349,25 @@ impl Region {
         let Some(backing) = &mut self.backing else {
             return Ok(());
         };
-        backing.look_for_others()?;
-        let have_changed = backing.others.as_ref().is_some_and(|o| o.have_changed);
-        if !have_changed || backing.tail.offset == FRAMES_START {
-            self.others_are_heeded();
+        let found = backing.look_for_others()?;
+        let Some(others) = &mut backing.others else {
             return Ok(());
+        };
+        if others.have_changed && backing.tail.offset != FRAMES_START {
+            if backing.applied_seq != backing.tail.seq {
+                // It waits to be written back. What memory has of those lines now is newer, and what is behind the end is gone.
+                return self.mark_what_waits();
+            }
+            backing.check_writer("commit")?;
+            if !backing.checkpoint_if_unread(stats)? {
+                return Ok(());
+            }
         }
-        if backing.applied_seq != backing.tail.seq {
-            // It waits to be written back. What memory has of those lines now is newer, and what is behind the end is gone.
-            return self.mark_what_waits();
-        }
-        backing.check_writer("commit")?;
-        if backing.checkpoint_if_unread(stats)? {
-            self.others_are_heeded();
-        }
+        backing.others = Some(Others {
+            version: found,
+            have_changed: false,
+        });
         Ok(())
-    }
-
-    fn others_are_heeded(&mut self) {
-        let backing = self.backing.as_mut();
-        if let Some(others) = backing.and_then(|backing| backing.others.as_mut()) {
-            others.have_changed = false;
-        }
     }
 
     /// Every line that the journal has is to be committed again, as it is in memory.
@@ -441,8 +430,10 @@ fn opened(files: Files, by_address: ByAddress) -> Result<Region> {
     // Who reads the file should see what was committed, not only who maps it.
     region.checkpoint()?;
     if let Some(backing) = &mut region.backing {
-        backing.others = Some(Others::default());
-        backing.mark_own_changes()?;
+        backing.others = Some(Others {
+            version: backing.heap.version().unwrap_or(None),
+            have_changed: false,
+        });
     }
     Ok(region)
 }

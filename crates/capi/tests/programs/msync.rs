@@ -443,6 +443,11 @@ fn a_file_that_is_cut_and_made_longer_has_zeros_there() {
                 "{seed}: {errors}"
             );
             assert_eq!(good(&mut command("check")), told, "seed {seed}");
+            // To whoever only looks it happened then, and not now.
+            let time = || file.metadata().unwrap().modified().unwrap();
+            let before = time();
+            assert_eq!(good(&mut command("check")), told);
+            assert_eq!(time(), before);
         }
     }
 }
