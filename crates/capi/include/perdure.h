@@ -172,7 +172,8 @@ typedef struct perdure_file perdure_file;
 
 /* Opens the file of a descriptor that is open for reading and writing (duplicated; the caller may close it), which is at path. EREADONLY if the descriptor is for
  * reading only; EINVAL if it is for writing only, of no regular file, or of another one than path's; ELOCKED if another process has it (after five
- * seconds), or this one does already; EJOURNAL if syncs lie beside it that were made to another file of this name. */
+ * seconds), or this one does already; EJOURNAL if syncs lie beside it that were made to another file of this name. Symbolic links are followed; a file with
+ * several hard links is always opened by the same one, because what lies beside it lies beside that name. */
 int perdure_file_open(int fd, const char *path, perdure_file **file);
 /* The memory of its first byte: the whole file from there on, also as it grows. Memory behind the file's last page cannot be used (SIGBUS), as with mmap. The
  * program may cut the file and make it longer (ftruncate): what was cut off reads as zeros then, but for the rest of the page in which the cut was, which it sets. */

@@ -191,6 +191,8 @@ impl Region {
             let text = text.clone();
             move |e: io::Error| Error::io(text, action, e)
         };
+        // By whichever symbolic link it was found: there is one place beside it.
+        let path = &path.canonicalize().map_err(io("find it"))?;
         let head_path = head_path(path);
         let (head, locks) = locked_head(&head_path, &text)?;
         let uuid = identity(&file).map_err(io("ask who it is"))?;

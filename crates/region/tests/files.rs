@@ -951,6 +951,35 @@ fn what_was_committed_to_a_file_that_was_cut_is_passed_over() {
     assert_eq!(fs::read(&path).unwrap().len() as u64, 3 * PAGE);
 }
 
+#[test]
+fn what_lies_beside_a_file_lies_there_by_whichever_link_it_is_opened() {
+    let folder = folder();
+    let (path, link) = (folder.path().join("data"), folder.path().join("links/link"));
+    fs::write(&path, [0; 8192]).unwrap();
+    fs::create_dir(folder.path().join("links")).unwrap();
+    std::os::unix::fs::symlink("../data", &link).unwrap();
+    let by_address = ByAddress {
+        place: Place::Anywhere,
+        ..ByAddress::default()
+    };
+    let open = |by: &Path| {
+        let file = OpenOptions::new().read(true).write(true).open(by).unwrap();
+        Region::open_file(file, by, by_address)
+    };
+    let region = open(&link).unwrap();
+    assert!(folder.path().join("data.perdure").exists());
+    let refused = open(&path).map(drop).unwrap_err();
+    assert!(
+        matches!(refused.kind(), ErrorKind::Locked { .. }),
+        "{refused}"
+    );
+    region.close_file().unwrap();
+    assert_eq!(
+        fs::read_dir(folder.path().join("links")).unwrap().count(),
+        1
+    );
+}
+
 /// Marks alone, and something unseen before each lazy commit: what waits in the journal is compared with, and not committed again.
 #[test]
 fn unseen_stores_cost_what_was_stored() {
