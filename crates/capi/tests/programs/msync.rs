@@ -281,10 +281,12 @@ fn what_belongs_to_another_file_is_refused_in_words() {
         "{told}"
     );
     assert!(!told.contains("perdure check"), "no heap: {told}");
-    // As it says: without the two the file is what it is.
+    // As it says: without the two the file is what it is, which may be half of a sync that was being brought to it.
     std::fs::remove_file(format!("{name}.perdure")).unwrap();
     std::fs::remove_file(format!("{name}.perdure.journal")).unwrap();
-    good(&mut under(&file, &["check"]));
+    let opened = run(&mut under(&file, &["check"]));
+    let told = String::from_utf8_lossy(&opened.stderr).into_owned();
+    assert!(told.contains("msync is failure-atomic"), "{told}");
 }
 
 /// Also of the end, when most of a process is gone already.
