@@ -190,14 +190,16 @@ static bool path_of(int fd, char *path) {
     return stat(path, &named) == 0 && fstat(fd, &open) == 0 && named.st_ino == open.st_ino && named.st_dev == open.st_dev;
 }
 
-static struct mapped *find_file(int fd) {
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return NULL;
+static struct mapped *mapped_of(const struct stat *status) {
     struct mapped *m = files;
-    while (m && (m->inode != status.st_ino || m->device != status.st_dev))
+    while (m && (m->inode != status->st_ino || m->device != status->st_dev))
         m = m->next;
     return m;
+}
+
+static struct mapped *find_file(int fd) {
+    struct stat status;
+    return fstat(fd, &status) == 0 ? mapped_of(&status) : NULL;
 }
 
 /* The file that a descriptor's mappings go to: one that is mapped, or a new one. NULL: an ordinary mapping. */
@@ -444,9 +446,17 @@ int fdatasync(int fd) { return sync_descriptor(fd, real_fdatasync); }
  * own memory; ours may be a copy. */
 static void blank_behind_end(struct mapped *m, off_t end) {
     size_t page = sysconf(_SC_PAGESIZE), used = end % page;
+    if ((uint64_t)end >= m->reach)
+        return;
     for (char *byte = m->memory + end; used && used < page; byte++, used++)
         if (*byte)
             *byte = 0;
+}
+
+/* After a file was given a length, successfully, that was before. */
+static void is_cut(struct mapped *m, const struct stat *before, off_t length) {
+    if (m && length < before->st_size)
+        blank_behind_end(m, length);
 }
 
 int ftruncate(int fd, off_t length) {
@@ -455,15 +465,31 @@ int ftruncate(int fd, off_t length) {
     if (inside || !__atomic_load_n(&file_count, __ATOMIC_RELAXED))
         return real(fd, length);
     enter();
-    struct mapped *m = find_file(fd);
     struct stat before;
-    bool is_cut = m && fstat(fd, &before) == 0 && length < before.st_size;
+    struct mapped *m = fstat(fd, &before) == 0 ? find_file(fd) : NULL;
     int result = real(fd, length);
-    if (is_cut && result == 0)
-        blank_behind_end(m, length);
+    if (result == 0)
+        is_cut(m, &before, length);
     leave();
     return result;
 }
+
+int truncate(const char *path, off_t length) {
+    static void *known;
+    int (*real)(const char *, off_t) = (int (*)(const char *, off_t))next_function(&known, "truncate");
+    if (inside || !__atomic_load_n(&file_count, __ATOMIC_RELAXED))
+        return real(path, length);
+    enter();
+    struct stat before;
+    struct mapped *m = stat(path, &before) == 0 ? mapped_of(&before) : NULL;
+    int result = real(path, length);
+    if (result == 0)
+        is_cut(m, &before, length);
+    leave();
+    return result;
+}
+
+int truncate64(const char *path, off64_t length) __attribute__((alias("truncate")));
 
 int ftruncate64(int fd, off64_t length) __attribute__((alias("ftruncate")));
 

@@ -76,6 +76,10 @@ fn open(fd: c_int, path: &Path) -> Outcome<Box<PerdureFile>> {
         .map(File::from)
         .map_err(|e| Failure::invalid(format!("\"{}\": descriptor {fd}: {e}", path.display())))?;
     check_identity(&file, fd, path)?;
+    // In messages, too, it has the name beside which its journal lies.
+    let real = path.canonicalize();
+    let real = real.map_err(|e| Failure::invalid(format!("\"{}\": {e}", path.display())))?;
+    let path = real.as_path();
     check_access(&file, fd, path)?;
     let identity = Identity::of(path);
     let is_written_here = || identity.is_some_and(is_written_here);

@@ -91,6 +91,7 @@ impl Backing {
         if self.fresh_seqs.iter().any(|&seq| seq < self.tail.seq) {
             self.testify(stats)?;
         }
+        self.look_for_others()?;
         if !self
             .locks
             .begin_apply(self.tail.seq)
@@ -98,7 +99,6 @@ impl Backing {
         {
             return Ok(false);
         }
-        self.look_for_others()?;
         let whole_pages = spill.has_granules();
         let written = match &outside {
             Some(outside) if !outside.keeps_copies() => self.write_back_frames(),

@@ -151,6 +151,8 @@ impl Storage for Joined {
 pub(crate) struct Others {
     /// The file as it was when nothing in the journal could be replayed over anything of theirs; none where there is no telling.
     version: Option<i128>,
+    /// It is a version that any change of theirs would differ from, however soon it came.
+    is_marked: bool,
     /// They changed it after that, and before we did.
     have_changed: bool,
 }
@@ -174,6 +176,7 @@ impl Backing {
     pub(crate) fn mark_own_changes(&mut self) {
         if let Some(others) = &mut self.others {
             others.version = self.heap.mark_version().unwrap_or(None);
+            others.is_marked = true;
         }
     }
 }
@@ -343,7 +346,34 @@ impl Region {
         self.make_length_durable(&mut stats)?;
         stats.add(self.commit(Durability::Lazy)?);
         stats.add(self.make_durable()?);
+        let Some(backing) = &mut self.backing else {
+            return Ok(stats);
+        };
+        if backing.applied_seq != backing.tail.seq {
+            // What waits must not be written over what they do from now on.
+            let others = backing.others.as_ref();
+            if others.is_some_and(|others| others.have_changed) {
+                self.checkpoint_what_waits(&mut stats)?;
+            } else if others.is_some_and(|others| !others.is_marked) {
+                backing.mark_own_changes();
+            }
+        }
         Ok(stats)
+    }
+
+    /// They have changed the file while commits waited to be written back: behind the end of a file that was cut these are to be forgotten, lest they be
+    /// replayed when it is longer again. Not while a child of a fork has them pinned.
+    fn checkpoint_what_waits(&mut self, stats: &mut CommitStats) -> Result<()> {
+        let Some(backing) = &mut self.backing else {
+            return Ok(());
+        };
+        if backing.apply(&self.map, self.outside.as_mut(), &self.spill, stats)?
+            && backing.checkpoint_if_unread(stats)?
+            && let Some(others) = &mut backing.others
+        {
+            others.have_changed = false;
+        }
+        Ok(())
     }
 
     /// What the journal has must not come back over what somebody else has made of the file.
@@ -355,20 +385,31 @@ impl Region {
         let Some(others) = &mut backing.others else {
             return Ok(());
         };
+        if others.have_changed {
+            // It may have been cut and be as long as before: the medium may have any of its lengths.
+            backing.durable_len = None;
+        }
         if others.have_changed && backing.tail.offset != FRAMES_START {
+            backing.check_writer("commit")?;
             if backing.applied_seq != backing.tail.seq {
                 // It waits to be written back. What memory has of those lines now is newer, and what is behind the end is gone.
                 return self.mark_what_waits();
             }
-            backing.check_writer("commit")?;
             if !backing.checkpoint_if_unread(stats)? {
                 return Ok(());
             }
         }
-        backing.others = Some(Others {
-            version: found,
-            have_changed: false,
-        });
+        if backing
+            .others
+            .as_ref()
+            .is_some_and(|others| others.have_changed)
+        {
+            backing.others = Some(Others {
+                version: found,
+                is_marked: false,
+                have_changed: false,
+            });
+        }
         Ok(())
     }
 
@@ -434,6 +475,7 @@ fn opened(files: Files, by_address: ByAddress) -> Result<Region> {
     if let Some(backing) = &mut region.backing {
         backing.others = Some(Others {
             version: backing.heap.version().unwrap_or(None),
+            is_marked: false,
             have_changed: false,
         });
     }
@@ -523,14 +565,18 @@ enum State {
 }
 
 fn state(head: &dyn Storage, journal: &dyn Storage, uuid: &[u8; 16]) -> io::Result<State> {
-    if head.len()? < SUPERBLOCK_BYTES as u64 || journal.len()? < FRAMES_START {
+    let journal_bytes = journal.len()?;
+    if head.len()? < SUPERBLOCK_BYTES as u64 || journal_bytes == 0 {
         return Ok(State::Unused); // not finished, or half removed
     }
     let Ok(superblock) = read_superblock(head, "") else {
         return Ok(State::Unused); // never flushed, so never used
     };
     if superblock.uuid == *uuid {
-        return Ok(State::InUse(superblock.end));
+        return Ok(State::InUse(superblock.end)); // its journal may have been cut: opening says so
+    }
+    if journal_bytes < FRAMES_START {
+        return Ok(State::Unused);
     }
     let tail = crate::journal::Tail::of(&superblock);
     let first = crate::journal::next(journal, journal.len()?, tail, superblock.generation)?;

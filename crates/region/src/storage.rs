@@ -252,3 +252,29 @@ impl Storage for FileStorage {
 fn nanoseconds(seconds: i64, nanoseconds: i64) -> i128 {
     i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_was_marked_is_no_other_ones() {
+        let file = tempfile::tempfile().unwrap();
+        let mut own = FileStorage(file.try_clone().unwrap());
+        let mut seen = Vec::new();
+        for _ in 0..200 {
+            let marked = own
+                .mark_version()
+                .unwrap()
+                .expect("a file system with nanoseconds");
+            assert_eq!(own.version().unwrap(), Some(marked));
+            // The kernel's own time for it, from a clock that ticks: set by us, it has all its digits.
+            let mtime = file.metadata().unwrap().modified().unwrap();
+            let since = mtime.duration_since(UNIX_EPOCH).unwrap();
+            assert_eq!(since.as_nanos().cast_signed(), marked);
+            seen.push(marked);
+        }
+        seen.dedup();
+        assert_eq!(seen.len(), 200, "one is as another");
+    }
+}

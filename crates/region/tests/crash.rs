@@ -556,3 +556,55 @@ fn space_given_back_and_used_again_opens_after_a_power_cut() {
         use_again(&next, region, page);
     }
 }
+
+/// The file is as long as before, but the medium may not know: what is synced behind the cut must be there all the same.
+#[test]
+fn the_length_of_a_file_that_was_cut_and_is_as_long_again_arrives_before_a_sync() {
+    let len = 8 * PAGE_BYTES;
+    for (synced_before, waits, heeded_before) in [
+        (false, false, false),
+        (true, false, false),
+        (true, false, true),
+        (true, true, false),
+        (true, true, true),
+    ] {
+        let machine = Machine::new(AFile.blank(), 0);
+        let mut file = machine.file(0);
+        file.set_len(len).unwrap();
+        file.sync().unwrap();
+        let mut region = AFile::open(&machine, 1).unwrap();
+        if waits {
+            region.keep_file_private();
+        }
+        let mut rng = Rng::new(0);
+        let mut put = |region: &mut Region, page: u64, value: u8| {
+            let offset = DATA_START + page * PAGE_BYTES;
+            store(region, offset, &[value], Tracking::Pages, &mut rng);
+            region.commit_file().unwrap();
+        };
+        if synced_before {
+            put(&mut region, 0, 1);
+        }
+        if heeded_before {
+            file.set_len(len + 1).unwrap();
+            file.set_len(len).unwrap();
+            put(&mut region, 1, 2);
+        }
+        file.set_len(PAGE_BYTES).unwrap();
+        file.set_len(len).unwrap();
+        put(&mut region, 5, 77);
+        let wreck = machine.wreck();
+        for choice in 0..3 {
+            let mut is_length = true;
+            let image = wreck.image(|versions| match std::mem::take(&mut is_length) {
+                true => choice.min(versions),
+                false => versions,
+            });
+            let after = Machine::new(image, 0);
+            drop(AFile::open(&after, 2).unwrap());
+            let found = after.live().swap_remove(0);
+            let what = (synced_before, waits, heeded_before, choice, found.len());
+            assert_eq!(found.get(5 * PAGE_BYTES as usize), Some(&77), "{what:?}");
+        }
+    }
+}

@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
         switch (drawn(&seed) % 6) {
         case 0:
             length = 1 + drawn(&seed) % length;
-            check(ftruncate(fd, (off_t)length) == 0, "cut");
+            check((length % 2 ? truncate(argv[1], (off_t)length) : ftruncate(fd, (off_t)length)) == 0, "cut");
             break;
         case 1:
             length = PAGES * PAGE;
