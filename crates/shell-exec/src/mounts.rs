@@ -93,9 +93,15 @@ fn mount(entry: Entry) -> Option<Mount> {
                 None => source.split_once(':')?,
             };
             // sshfs: a path that does not begin with a slash is below the home folder, which its other end knows.
-            let export = export
-                .starts_with('/')
-                .then(|| Path::new(export).join(&below));
+            let export = export.starts_with('/').then(|| {
+                let whole = Path::new(export);
+                let is_whole = below.as_os_str().is_empty();
+                if is_whole {
+                    whole.to_path_buf()
+                } else {
+                    whole.join(&below)
+                }
+            });
             (host.to_owned(), export)
         }
         "cifs" | "smb3" => {

@@ -88,7 +88,15 @@ impl Resume {
         let mut tries = 0;
         loop {
             let changed = changed(&path);
-            let is_quiet = changed.is_some_and(|at| at < now() - CLOCK_SECONDS);
+            // Where folders keep whole seconds, one that changes now may have the time that it had before.
+            let coarse = |at: f64| {
+                if at.fract() == 0.0 {
+                    2.0
+                } else {
+                    CLOCK_SECONDS
+                }
+            };
+            let is_quiet = changed.is_some_and(|at| at < now() - coarse(at));
             let own = Candidate::own(path.clone(), file.try_clone()?)?;
             let mut plan = match self.plan_of_rotated(&name, &own)? {
                 Some(plan) => plan,
