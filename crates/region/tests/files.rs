@@ -980,6 +980,43 @@ fn what_lies_beside_a_file_lies_there_by_whichever_link_it_is_opened() {
     );
 }
 
+#[test]
+fn a_journal_of_a_programs_file_that_was_cut_is_told() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    fs::write(&path, [b'a'; 8192]).unwrap();
+    let open = || {
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let by_address = ByAddress {
+            place: Place::Anywhere,
+            ..ByAddress::default()
+        };
+        Region::open_file(file.unwrap(), &path, by_address)
+    };
+    let mut region = open().unwrap();
+    region.keep_file_private();
+    let address = region.address() + DATA_START as usize;
+    // SAFETY: within the file's memory, which nothing borrows.
+    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address).write(b'b') };
+    region.commit_file().unwrap();
+    // As a kill leaves it.
+    let beside = ["", ".journal"].map(|end| folder.path().join(format!("data.perdure{end}")));
+    let left = beside.each_ref().map(|path| fs::read(path).unwrap());
+    region.close_file().unwrap();
+    for bytes in [48, 8191, 20_000] {
+        fs::write(&path, [b'a'; 8192]).unwrap();
+        fs::write(&beside[0], &left[0]).unwrap();
+        fs::write(&beside[1], &left[1][..bytes]).unwrap();
+        let refused = open().map(drop).unwrap_err();
+        assert!(
+            matches!(refused.kind(), ErrorKind::JournalCut { .. }),
+            "{bytes}: {refused}"
+        );
+    }
+    fs::write(&beside[1], &left[1]).unwrap();
+    assert_eq!(open().unwrap().bytes(DATA_START, 1).unwrap(), b"b");
+}
+
 /// Marks alone, and something unseen before each lazy commit: what waits in the journal is compared with, and not committed again.
 #[test]
 fn unseen_stores_cost_what_was_stored() {
