@@ -9,9 +9,6 @@ mod call;
 mod options;
 mod read;
 
-#[cfg(test)]
-mod tests;
-
 pub use call::{Call, File, Misfit};
 pub use options::{Kind, Options, Row, Syntax};
 pub use read::Mistake;

@@ -11,9 +11,6 @@ mod doubt;
 mod edit;
 mod find;
 
-#[cfg(test)]
-mod tests;
-
 pub use doubt::Doubt;
 pub use edit::{Edited, Origin, edit};
 pub use find::{Find, Site, find};
