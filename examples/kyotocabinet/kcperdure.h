@@ -1,7 +1,8 @@
 /* Kyoto Cabinet's mapped file over libperdure: the hand that atomic.patch lays on kcfile.cc.
  *
  * The invariant: between begin and commit, and whenever nothing is synchronized, the file on disk is as of the last commit: so nothing may
- * shorten it either, as ftruncate would at once. It is cut when what is committed needs no more of it.
+ * shorten it either, as ftruncate would at once. It is cut when what is committed needs no more of it: never within a
+ * transaction, whatever sync another thread asks for then.
  */
 #ifndef KCPERDURE_H
 #define KCPERDURE_H
@@ -52,8 +53,7 @@ public:
     *size = begun;
     return perdure_file_abort(file_) == PERDURE_OK;
   }
-  /* Asked for by any thread. Within a transaction its end does it: what is committed before could not be taken back. */
-  bool sync() { return begun_ >= 0 || commit(); }
+  bool sync() { return commit(); }
 
   /* The length that the program sees becomes `size`; `psiz` is the file's. */
   bool resize(int fd, char *memory, int64_t lsiz, int64_t *psiz, int64_t size) {

@@ -48,11 +48,12 @@ pub fn run(command: &mut Command) -> Output {
 
 pub fn good(command: &mut Command) -> String {
     let output = run(command);
-    let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "{command:?}: {}\n{errors}",
-        output.status
+        "{command:?}: {}\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8(output.stdout).unwrap()
 }

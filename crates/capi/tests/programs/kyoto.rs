@@ -109,7 +109,8 @@ fn its_own_tests_pass() {
         &["order", "-rnd", "-etc", "-bnum", "1000", "FILE", "2000"],
         &["order", "-th", "2", "-etc", "-tran", "FILE", "100"],
         &["queue", "-th", "2", "-it", "4", "-rnd", "FILE", "1000"],
-        // Many times: a sync by another thread within a transaction made it impossible to take back, in one run of fifteen.
+        // Many times: a sync by another thread within a transaction made it impossible to take back, in one run of fifteen, and cut the file that it
+        // would be taken back to, in one of twenty under load.
         &["wicked", "-th", "4", "-it", "40", "FILE", "500"],
         &["wicked", "-oat", "-it", "4", "FILE", "300"],
         &["tran", "-hard", "-th", "2", "-it", "4", "FILE", "400"],
