@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use shell_exec::agent;
+
 /// What `--help` says.
 pub const HELP: &str = "\
 nearsh runs shell scripts as bash does.
@@ -10,6 +12,9 @@ nearsh runs shell scripts as bash does.
 Usage: nearsh [OPTIONS] FILE [ARGUMENT ...]
        nearsh [OPTIONS] -c TEXT [NAME [ARGUMENT ...]]
        nearsh [OPTIONS] -s [ARGUMENT ...]
+       nearsh agent --stdio [--restrict-to FOLDER]
+
+The last form is what nearsh runs by ssh on machines whose folders are mounted here.
 
 Options of nearsh come first; others are the shell's.
   --shell=PROGRAM    the shell that runs the script (bash)
@@ -41,6 +46,7 @@ pub struct Args {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wish {
     Run(Args),
+    Serve(agent::Options),
     Tell(String),
 }
 
@@ -53,6 +59,9 @@ impl Args {
             shows_edited: false,
             words: Vec::new(),
         };
+        if words.first().is_some_and(|word| word == "agent") {
+            return serve(&words[1..]).map(Wish::Serve);
+        }
         let mut rest = words.iter();
         for word in rest.by_ref() {
             let text = word.to_string_lossy();
@@ -81,5 +90,27 @@ impl Args {
         }
         args.words.extend(rest.cloned());
         Ok(Wish::Run(args))
+    }
+}
+
+/// The words behind `agent`.
+fn serve(words: &[OsString]) -> Result<agent::Options, String> {
+    let mut options = agent::Options::default();
+    let mut is_stdio = false;
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match word.to_str() {
+            Some("--stdio") => is_stdio = true,
+            Some("--restrict-to") => {
+                let folder = rest.next().ok_or("--restrict-to: which folder?")?;
+                options.beneath = Some(folder.into());
+            }
+            _ => return Err(format!("agent: unknown: {}", word.to_string_lossy())),
+        }
+    }
+    if is_stdio {
+        Ok(options)
+    } else {
+        Err("agent: it speaks on standard input and output: say --stdio".into())
     }
 }

@@ -9,6 +9,8 @@ pub enum Exit {
     Error = 1,
     /// The command line has errors: nothing was run. As bash's.
     Usage = 2,
+    /// A command could not be run, though it is there.
+    NoCommand = 126,
     /// There is no shell to run the script.
     NoShell = 127,
 }

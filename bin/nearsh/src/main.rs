@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use shell_exec::program::{self, Found};
 use shell_exec::script::{Call, Editing, prepare};
-use shell_exec::{mounts, stage};
+use shell_exec::{agent, broker, mounts, stage};
 use shell_plan::script::Language;
 
 use args::{Args, Offload, Wish};
@@ -32,7 +32,27 @@ fn run() -> u8 {
         let _ = std::io::stderr().write_all(&failure.message);
         return failure.status;
     }
+    match words.first().and_then(|word| word.to_str()) {
+        Some(agent::launch::WORD) => {
+            eprintln!("nearsh: {}", agent::launch::run(&words[1..]));
+            return Exit::NoCommand as u8;
+        }
+        Some(broker::WORD) => {
+            if let Some(at) = words.get(1) {
+                broker::serve(Path::new(at));
+            }
+            return Exit::Ok as u8;
+        }
+        _ => {}
+    }
     match Args::read(&words) {
+        Ok(Wish::Serve(options)) => match agent::serve(&options) {
+            Ok(()) => Exit::Ok as u8,
+            Err(why) => {
+                eprintln!("nearsh agent: {why}");
+                Exit::Error as u8
+            }
+        },
         Ok(Wish::Run(args)) => become_shell(&args) as u8,
         Ok(Wish::Tell(text)) => match std::io::stdout().write_all(text.as_bytes()) {
             Ok(()) => Exit::Ok as u8,
@@ -60,11 +80,15 @@ fn become_shell(args: &Args) -> Exit {
         }
     };
     let helper = std::env::current_exe().unwrap_or_default();
-    let editing = if is_worth_it(args.offload) {
-        Editing::Helper(&helper)
-    } else {
-        Editing::Never
+    let mounts = mounts::of_this_process();
+    let editing = match args.offload {
+        Offload::Always => Editing::Helper(&helper),
+        Offload::Auto if !mounts.is_empty() => Editing::Helper(&helper),
+        Offload::Auto | Offload::Never => Editing::Never,
     };
+    if editing != Editing::Never && !args.shows_edited {
+        stage::begin_session(args.offload == Offload::Always, &mounts);
+    }
     let words = match Call::read(&args.words) {
         Ok(call) => {
             let language = language_of(&shell);
@@ -86,18 +110,6 @@ fn become_shell(args: &Args) -> Exit {
     let Err(error) = program::execute(&shell, &all, &environment);
     eprintln!("nearsh: cannot run {}: {}", shell.display(), error.desc());
     Exit::NoShell
-}
-
-/// Whether stages might run elsewhere at all.
-fn is_worth_it(offload: Offload) -> bool {
-    match offload {
-        Offload::Never => false,
-        Offload::Always => true,
-        Offload::Auto => {
-            let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-            !mounts::remote(&text).is_empty()
-        }
-    }
 }
 
 /// The language that a shell reads, by the name of its file, to which links lead.

@@ -4,8 +4,13 @@
 //! The invariant: what stays local is the command itself, in the process that the shell made for it, with everything that the
 //! shell gave it. Nothing here changes signals, descriptors, limits or the environment on that way.
 
+pub mod agent;
 pub mod annotations;
+pub mod broker;
+pub mod flow;
 pub mod mounts;
 pub mod program;
 pub mod script;
 pub mod stage;
+pub mod tools;
+pub mod wire;

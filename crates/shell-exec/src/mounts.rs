@@ -17,6 +17,11 @@ pub struct Mount {
     pub export: Option<PathBuf>,
 }
 
+/// Those of this process.
+pub fn of_this_process() -> Vec<Mount> {
+    remote(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())
+}
+
 /// The mounts of other machines that `text`, which is a `mountinfo`, has; later ones hide earlier ones at the same place.
 pub fn remote(text: &[u8]) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = Vec::new();
@@ -92,14 +97,14 @@ fn mount(entry: Entry) -> Option<Mount> {
                 Some(split) => split,
                 None => source.split_once(':')?,
             };
+            let export = Path::new(export);
             // sshfs: a path that does not begin with a slash is below the home folder, which its other end knows.
-            let export = export.starts_with('/').then(|| {
-                let whole = Path::new(export);
-                let is_whole = below.as_os_str().is_empty();
-                if is_whole {
-                    whole.to_path_buf()
+            let is_told = export.is_absolute() || entry.kind == "fuse.sshfs";
+            let export = is_told.then(|| {
+                if below.as_os_str().is_empty() {
+                    export.to_path_buf()
                 } else {
-                    whole.join(&below)
+                    export.join(&below)
                 }
             });
             (host.to_owned(), export)
@@ -142,7 +147,7 @@ mod tests {
             ("/mnt/data", "filer", Some("/export/data")),
             ("/mnt/with blank", "fe80::1", Some("/export/sub")),
             ("/home/me/far", "me@far", Some("/srv/far")),
-            ("/mnt/home", "far", None),
+            ("/mnt/home", "far", Some("")),
             ("/mnt/share", "filer", None),
         ];
         assert_eq!(seen, expected);

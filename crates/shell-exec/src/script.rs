@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use shell_plan::script::{Doubt, Language, Origin, edit};
+use shell_plan::script::{Doubt, Helper, Language, Origin, edit};
 
 use crate::annotations;
 use crate::program::{self, Found};
@@ -200,13 +200,17 @@ pub fn prepare(
         };
         annotations::has(name) && !is_builtin(name) && !exported(name) && is_program()
     };
-    let helper = helper.to_string_lossy();
+    let word = helper.to_string_lossy();
+    let helper = Helper {
+        word: &word,
+        session: std::process::id(),
+    };
     let origin = if name.is_some() {
         Origin::File
     } else {
         Origin::Text
     };
-    match edit(&text, language, origin, &helper, &wanted) {
+    match edit(&text, language, origin, helper, &wanted) {
         Err(doubt) => as_it_is(Some(doubt)),
         Ok(edited) if edited.sites.is_empty() => as_it_is(None),
         Ok(edited) => {

@@ -3,13 +3,21 @@
 //! The invariant: a stage that is not run elsewhere becomes its command, and a command that cannot be run is reported as the
 //! shell would have done, which meant to run it itself.
 
+mod place;
+mod remote;
+
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+use crate::mounts::{self, Mount};
 use crate::program::{self, Found};
+use crate::wire::{Ending, Frame, Limits, StageCall, Stdio, ToBroker};
+use crate::{agent, broker};
+use place::{Stage, views};
+use remote::Outcome;
 
 /// Where a stage is in its script, as the tag behind the helper says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,16 +30,19 @@ pub struct Tag {
     pub stage: usize,
     /// Which of its stages have helpers.
     pub helpers: Vec<bool>,
+    /// The process that began the script: what was asked of it holds for all its stages.
+    pub session: u32,
 }
 
 impl Tag {
-    /// Reads `@LINE:PIPELINE:STAGE:HELPERS`.
+    /// Reads `@LINE:PIPELINE:STAGE:HELPERS:SESSION`.
     pub fn read(word: &OsStr) -> Option<Tag> {
         let text = word.to_str()?.strip_prefix('@')?;
         let mut parts = text.split(':');
         let mut number = || parts.next()?.parse().ok();
         let (line, pipeline, stage) = (number()?, number()?, number()?);
         let helpers = parts.next()?;
+        let session = parts.next()?.parse().ok()?;
         let is_right = |c: char| c == '0' || c == '1';
         if parts.next().is_some() || !helpers.chars().all(is_right) || stage >= helpers.len() {
             return None;
@@ -41,6 +52,7 @@ impl Tag {
             pipeline,
             stage,
             helpers: helpers.chars().map(|c| c == '1').collect(),
+            session,
         })
     }
 }
@@ -54,7 +66,7 @@ pub struct Failure {
     pub status: u8,
 }
 
-/// Becomes the command: does not return unless that fails.
+/// Becomes the command, or stands for it while it runs elsewhere: does not return unless that fails, or is done.
 pub fn run(tag: &Tag, words: &[OsString]) -> Failure {
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let path = environment.iter().find(|(name, _)| name == "PATH");
@@ -88,6 +100,9 @@ pub fn run(tag: &Tag, words: &[OsString]) -> Failure {
             return says(&what, 127);
         }
     };
+    if let Some(done) = elsewhere(tag, words, &environment, &found) {
+        return done;
+    }
     // bash tells a command by which path it was run; it has told us that of the helper.
     let me = std::env::current_exe().unwrap_or_default();
     for (name, value) in &mut environment {
@@ -107,6 +122,161 @@ pub fn run(tag: &Tag, words: &[OsString]) -> Failure {
     what.extend_from_slice(b": ");
     what.extend_from_slice(error.desc().as_bytes());
     says(&what, if error == Errno::ENOENT { 127 } else { 126 })
+}
+
+/// Tells the broker that this process is about to become the shell that runs a script, so that connections are open when its first
+/// stage needs one. Without a broker all runs here.
+pub fn begin_session(always: bool, mounts: &[Mount]) {
+    let mut names: Vec<&String> = mounts.iter().map(|mount| &mount.host).collect();
+    names.sort();
+    names.dedup();
+    let hosts: Vec<_> = (names.into_iter())
+        .filter_map(|host| Some((host.clone(), views(mounts, host)?)))
+        .filter(|(_, views)| !views.is_empty())
+        .collect();
+    if hosts.is_empty() {
+        return;
+    }
+    if let Ok(mut broker) = broker::begin() {
+        let session = ToBroker::Session {
+            session: std::process::id(),
+            always,
+            hosts,
+        };
+        let _ = Frame::of(&session).write(&mut broker);
+    }
+}
+
+/// Has the stage run elsewhere, if it can and that is worth it; none: it is to run here.
+fn elsewhere(
+    tag: &Tag,
+    words: &[OsString],
+    environment: &[(OsString, OsString)],
+    program: &Path,
+) -> Option<Failure> {
+    let mounts = mounts::of_this_process();
+    if mounts.is_empty() {
+        return None;
+    }
+    let folder = std::env::current_dir().ok()?;
+    let stage = Stage {
+        words,
+        environment,
+        folder: &folder,
+        mounts: &mounts,
+    };
+    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout()].map(|fd| stage.stdio(fd));
+    let place = stage.place();
+    let has_neighbour = |stage: Option<usize>, stdio: &Stdio| {
+        let has = stage.and_then(|stage| tag.helpers.get(stage)) == Some(&true);
+        has && matches!(stdio, Stdio::Pipe(_))
+    };
+    let (before, behind) = (tag.stage.checked_sub(1), Some(tag.stage + 1));
+    let follows = has_neighbour(before, &stdio[0]);
+    let begins = place.as_ref().is_some_and(|place| {
+        place.host.is_some() || place.reads_stdin && matches!(stdio[0], Stdio::There { .. })
+    });
+    if place.is_none() || !(begins || follows) {
+        // Those that come behind need not wait for this one.
+        if (follows || has_neighbour(behind, &stdio[1]))
+            && let Some(mut broker) = broker::connect()
+        {
+            let _ = Frame::of(&ToBroker::Here { stdio }).write(&mut broker);
+        }
+        return None;
+    }
+    let broker = broker::begin().ok()?;
+    let far_folder = place.as_ref().map(|place| stage.far_folder(place));
+    let bytes = |text: &OsStr| text.as_bytes().to_vec();
+    let call = StageCall {
+        shell: nix::unistd::getppid().as_raw(),
+        session: tag.session,
+        pipeline: tag.pipeline as u64,
+        stage: tag.stage as u32,
+        helpers: tag.helpers.clone(),
+        words: words.iter().map(|word| bytes(word)).collect(),
+        environment: far_environment(environment),
+        folder: bytes(far_folder.unwrap_or(folder).as_os_str()),
+        limits: limits(),
+        stdio,
+        program: bytes(program.as_os_str()),
+        place,
+    };
+    let ending = match remote::run(broker, call) {
+        Outcome::Here => return None,
+        Outcome::Ended(ending) => ending,
+        Outcome::Again(written) => {
+            let mut command = std::process::Command::new(program);
+            command.args(&words[1..]).env_clear();
+            command.envs(environment.iter().map(|(name, value)| (name, value)));
+            std::os::unix::process::CommandExt::arg0(&mut command, &words[0]);
+            match remote::again(command, written) {
+                Ok(ending) => ending,
+                Err(error) => {
+                    return Some(Failure {
+                        message: format!("nearsh: {}: {error}\n", program.display()).into_bytes(),
+                        status: 126,
+                    });
+                }
+            }
+        }
+        Outcome::Lost(why) => {
+            let name = words[0].display();
+            return Some(Failure {
+                message: format!("nearsh: {why}; {name} may have done its work or a part of it, and was not run again\n")
+                    .into_bytes(),
+                status: 255,
+            });
+        }
+    };
+    remote::end_as(ending);
+    Some(Failure {
+        message: Vec::new(),
+        status: match ending {
+            Ending::Status(status) => status,
+            Ending::Signal(number) => (128 + number) as u8,
+        },
+    })
+}
+
+/// The environment that the command is to have on another machine: this one, but for what means another place there.
+fn far_environment(environment: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
+    let mut pairs: Vec<Vec<u8>> = (environment.iter())
+        // Where temporary files lie is that machine's affair.
+        .filter(|(name, _)| name != "TMPDIR")
+        .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+        .collect();
+    let has_zone = environment.iter().any(|(name, _)| name == "TZ");
+    let zone = std::fs::read_link("/etc/localtime");
+    let zone = zone.ok().filter(|_| !has_zone);
+    let zone = zone.and_then(|path| {
+        let text = path.to_str()?.to_owned();
+        text.split_once("zoneinfo/")
+            .map(|(_, name)| name.to_owned())
+    });
+    pairs.extend(zone.map(|name| format!("TZ={name}").into_bytes()));
+    pairs
+}
+
+/// What this process has inherited, and the command should.
+fn limits() -> Limits {
+    let mask = nix::sys::stat::umask(nix::sys::stat::Mode::empty());
+    nix::sys::stat::umask(mask);
+    let soft = agent::launch::RESOURCES
+        .iter()
+        .filter_map(|&(number, resource)| {
+            let (soft, _) = nix::sys::resource::getrlimit(resource).ok()?;
+            (soft != nix::libc::RLIM_INFINITY).then_some((number, soft))
+        });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let ignored = ignored.unwrap_or_default();
+    Limits {
+        umask: mask.bits(),
+        soft: soft.collect(),
+        ignored: (1..=64).filter(|n| ignored >> (n - 1) & 1 == 1).collect(),
+    }
 }
 
 /// What a shell puts before a message: `NAME: line 12: ` if it is bash, `NAME: 12: ` if another one.
@@ -155,18 +325,21 @@ mod tests {
 
     #[test]
     fn tags_are_read_and_nothing_else_is() {
-        let tag = Tag::read("@12:3:1:110".as_ref()).unwrap();
+        let tag = Tag::read("@12:3:1:110:77".as_ref()).unwrap();
         assert_eq!((tag.line, tag.pipeline, tag.stage), (12, 3, 1));
         assert_eq!(tag.helpers, [true, true, false]);
+        assert_eq!(tag.session, 77);
         for wrong in [
             "@",
             "@1:2:3",
-            "@1:2:3:",
-            "@1:2:1:1",
-            "@1:2:0:2",
+            "@1:2:3::4",
+            "@1:2:1:1:4",
+            "@1:2:0:2:4",
             "@1:2:0:1:",
-            "12:3:0:1",
-            "@x:1:0:1",
+            "@1:2:0:1",
+            "@1:2:0:1:4:",
+            "12:3:0:1:4",
+            "@x:1:0:1:4",
         ] {
             assert_eq!(Tag::read(wrong.as_ref()), None, "{wrong}");
         }

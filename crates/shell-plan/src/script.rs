@@ -12,7 +12,7 @@ mod edit;
 mod find;
 
 pub use doubt::Doubt;
-pub use edit::{Edited, Origin, edit};
+pub use edit::{Edited, Helper, Origin, edit};
 pub use find::{Find, Site, find};
 
 /// Which language a script is written in.

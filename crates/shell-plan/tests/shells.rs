@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use shell_plan::script::{Doubt, Language, Origin, edit};
+use shell_plan::script::{Doubt, Helper, Language, Origin, edit};
 
 const HELPER: &str = "/opt/helper";
 
@@ -77,7 +77,11 @@ fn without(printed: &str) -> String {
 fn bash_reads_an_edited_script_as_the_same_program() {
     let (mut edited_count, mut sites, mut doubts, mut differ) = (0, 0, 0, Vec::new());
     for (path, text) in scripts() {
-        match edit(&text, Language::Bash, Origin::Text, HELPER, &|_| true) {
+        let helper = Helper {
+            word: HELPER,
+            session: 4711,
+        };
+        match edit(&text, Language::Bash, Origin::Text, helper, &|_| true) {
             Ok(edited) => {
                 let (Some(before), Some(after)) = (printed(&text), printed(&edited.text)) else {
                     continue;

@@ -26,9 +26,18 @@ pub struct Edited {
     pub sites: Vec<Site>,
 }
 
-/// What stands before a command: `helper`, then a tag that says which stage of what pipeline this is, and which of that
-/// pipeline's stages have helpers too (`1`) or not (`0`): `@LINE:PIPELINE:STAGE:HELPERS`, as in `@12:3:0:110`.
-fn insertion(helper: &str, site: &Site, sites: &[Site]) -> String {
+/// What is put before commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Helper<'a> {
+    /// A word that the shell takes as it is, and that stands nowhere in the text.
+    pub word: &'a str,
+    /// A number that all of this script's helpers are to know.
+    pub session: u32,
+}
+
+/// What stands before a command: the helper, then a tag that says which stage of what pipeline this is, which of that
+/// pipeline's stages have helpers too (`1`) or not (`0`), and the session: `@LINE:PIPELINE:STAGE:HELPERS:SESSION`, as in `@12:3:0:110:4711`.
+fn insertion(helper: Helper<'_>, site: &Site, sites: &[Site]) -> String {
     let helpers: String = (0..site.stages)
         .map(|stage| {
             let same = |other: &Site| other.pipeline == site.pipeline && other.stage == stage;
@@ -36,11 +45,11 @@ fn insertion(helper: &str, site: &Site, sites: &[Site]) -> String {
         })
         .collect();
     let (line, pipeline, stage) = (site.line, site.pipeline, site.stage);
-    format!("{helper} @{line}:{pipeline}:{stage}:{helpers} ")
+    let Helper { word, session } = helper;
+    format!("{word} @{line}:{pipeline}:{stage}:{helpers}:{session} ")
 }
 
-/// Puts `helper` before each command of which `wanted` says so. Functions that the script defines are never touched.
-/// `helper` must be a word that the shell takes as it is, and stand nowhere in the text.
+/// Puts a helper before each command of which `wanted` says so. Functions that the script defines are never touched.
 ///
 /// # Errors
 /// Why the script should run as it is.
@@ -48,7 +57,7 @@ pub fn edit(
     text: &[u8],
     language: Language,
     origin: Origin,
-    helper: &str,
+    helper: Helper<'_>,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Edited, Doubt> {
     if let Some(doubt) = doubt::of_text(text) {
@@ -90,8 +99,8 @@ pub fn edit(
     for site in &sites {
         printed = printed.replacen(&insertion(helper, site, &sites), "", 1);
     }
-    let as_meant = again.helpers(helper).eq(places.iter().copied());
-    if latin1(text).contains(helper) || printed != found.printed || !as_meant {
+    let as_meant = again.helpers(helper.word).eq(places.iter().copied());
+    if latin1(text).contains(helper.word) || printed != found.printed || !as_meant {
         return Err(Doubt::Differs);
     }
     Ok(Edited {

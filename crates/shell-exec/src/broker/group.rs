@@ -1,0 +1,224 @@
+//! Consecutive stages that run elsewhere together, and the helpers that stand for them here.
+//!
+//! The invariant: no helper's process ends before all of the group has: then each could still run its command here if the connection
+//! is lost, with the pipes between them that the shell made and that nobody has used.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::host::Connection;
+use crate::flow::Outgoing;
+use crate::wire::{Ending, Frame, FromAgent, FromBroker, ToAgent};
+
+/// The numbers of a helper's streams.
+pub const STDIN: u32 = 1;
+/// Standard output.
+pub const STDOUT: u32 = 2;
+/// Standard error.
+pub const STDERR: u32 = 3;
+
+/// A stage that runs elsewhere, as its helper is to be told.
+pub struct Member {
+    /// The way to the helper.
+    pub helper: Outgoing,
+    /// The streams of the connection that are its input, output and errors.
+    pub streams: [Option<u32>; 3],
+    /// What it is told when it runs.
+    pub role: FromBroker,
+}
+
+/// A group.
+pub struct Group {
+    connection: Arc<Connection>,
+    job: u32,
+    members: Vec<Member>,
+    progress: Mutex<Progress>,
+}
+
+struct Progress {
+    started: bool,
+    over: bool,
+    exited: Vec<bool>,
+    written: Vec<bool>,
+    gone: Vec<bool>,
+}
+
+impl Group {
+    /// A group whose job is about to be sent.
+    pub fn new(connection: &Arc<Connection>, job: u32, members: Vec<Member>) -> Arc<Group> {
+        let count = members.len();
+        let group = Arc::new(Group {
+            connection: connection.clone(),
+            job,
+            members,
+            progress: Mutex::new(Progress {
+                started: false,
+                over: false,
+                exited: vec![false; count],
+                written: vec![false; count],
+                gone: vec![false; count],
+            }),
+        });
+        connection.enter(job, &group.streams(), &group);
+        group
+    }
+
+    fn streams(&self) -> Vec<u32> {
+        self.members
+            .iter()
+            .flat_map(|member| member.streams)
+            .flatten()
+            .collect()
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_all(&self, message: &FromBroker) {
+        for member in &self.members {
+            member.helper.tell(message);
+        }
+    }
+
+    /// A frame from the agent, for one of the helpers.
+    pub fn pass(&self, frame: Frame) {
+        let (Frame::Data(number, _)
+        | Frame::Credit(number, _)
+        | Frame::End(number)
+        | Frame::Reset(number)) = frame
+        else {
+            return;
+        };
+        for member in &self.members {
+            let of = member.streams.iter().position(|s| *s == Some(number));
+            if let Some(index) = of {
+                member.helper.send(frame.renumbered(index as u32 + STDIN));
+                return;
+            }
+        }
+    }
+
+    /// A frame from a helper, for the agent.
+    pub fn pass_back(&self, member: usize, frame: Frame) {
+        let number = match &frame {
+            Frame::Message(_) => return,
+            Frame::Data(number, _)
+            | Frame::Credit(number, _)
+            | Frame::End(number)
+            | Frame::Reset(number) => *number,
+        };
+        let index = number.wrapping_sub(STDIN) as usize;
+        let stream = self.members[member].streams.get(index).copied().flatten();
+        if let Some(stream) = stream {
+            self.connection.out.send(frame.renumbered(stream));
+        }
+    }
+
+    /// What the agent says of the job.
+    pub fn hear(&self, message: FromAgent) {
+        match message {
+            FromAgent::Started { .. } => {
+                self.progress().started = true;
+                for member in &self.members {
+                    member.helper.tell(&member.role);
+                }
+                // Those that have left meanwhile.
+                let gone = self.progress().gone.clone();
+                for member in (0..gone.len()).filter(|&member| gone[member]) {
+                    self.kill(member);
+                }
+            }
+            FromAgent::Refused { why, .. } => {
+                self.progress().over = true;
+                self.connection.leave(self.job, &self.streams());
+                self.tell_all(&FromBroker::Local { why });
+            }
+            FromAgent::Exited {
+                process,
+                ending,
+                positions,
+                ..
+            } => self.exited(process as usize, ending, positions),
+            FromAgent::Hello(_) | FromAgent::Pong(_) => {}
+        }
+    }
+
+    fn exited(&self, member: usize, ending: Ending, positions: [Option<u64>; 2]) {
+        let Some(of) = self.members.get(member) else {
+            return;
+        };
+        of.helper.tell(&FromBroker::Exited { ending, positions });
+        self.progress().exited[member] = true;
+        self.perhaps_over();
+    }
+
+    /// A helper has written all that there was.
+    pub fn written(&self, member: usize) {
+        self.progress().written[member] = true;
+        self.perhaps_over();
+    }
+
+    /// A helper has got a signal.
+    pub fn signal(&self, member: usize, signal: i32) {
+        self.connection.out.tell(&ToAgent::Signal {
+            job: self.job,
+            process: member as u32,
+            signal,
+        });
+    }
+
+    /// A helper is gone, killed most likely.
+    pub fn gone(&self, member: usize) {
+        let started = {
+            let mut progress = self.progress();
+            if progress.over {
+                return;
+            }
+            progress.gone[member] = true;
+            progress.written[member] = true;
+            progress.started
+        };
+        if started {
+            self.kill(member);
+        }
+        self.perhaps_over();
+    }
+
+    fn kill(&self, member: usize) {
+        self.signal(member, nix::sys::signal::Signal::SIGKILL as i32);
+        // What its children still write is nobody's.
+        for stream in &self.members[member].streams[1..] {
+            if let Some(stream) = stream {
+                self.connection.out.send(Frame::Reset(*stream));
+            }
+        }
+        if let Some(stream) = self.members[member].streams[0] {
+            self.connection.out.send(Frame::End(stream));
+        }
+    }
+
+    fn perhaps_over(&self) {
+        {
+            let mut progress = self.progress();
+            let all = |list: &[bool]| list.iter().all(|&is| is);
+            if progress.over || !all(&progress.exited) || !all(&progress.written) {
+                return;
+            }
+            progress.over = true;
+        }
+        self.connection.leave(self.job, &self.streams());
+        self.tell_all(&FromBroker::Done);
+    }
+
+    /// The connection is lost.
+    pub fn lost(&self, why: &str) {
+        {
+            let mut progress = self.progress();
+            if progress.over {
+                return;
+            }
+            progress.over = true;
+        }
+        self.tell_all(&FromBroker::Lost(why.to_owned()));
+    }
+}

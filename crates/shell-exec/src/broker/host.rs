@@ -1,0 +1,330 @@
+//! A host and the one connection to it: the system's `ssh`, with an agent at its other end.
+//!
+//! The invariant: whatever goes wrong, everybody who has a job there is told. A connection from which nothing has come for a while, though it
+//! was asked, is as good as cut.
+
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::group::Group;
+use crate::flow::Outgoing;
+use crate::wire::{FarHello, Frame, FromAgent, Hello, PIECE, PROTOCOL, ToAgent, View};
+
+/// How long a host that could not be reached is left alone.
+const REST: Duration = Duration::from_secs(30);
+/// How long somebody waits for a host to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the other end may say nothing while there are jobs.
+const SILENCE: Duration = Duration::from_secs(20);
+/// How often it is asked then.
+const ASKING: Duration = Duration::from_secs(5);
+
+/// How hosts are reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reach {
+    /// The program and its first arguments; the host and the far command come behind them.
+    pub ssh: Vec<String>,
+    /// The far command.
+    pub agent: String,
+}
+
+impl Reach {
+    /// As the environment says: `NEARSH_SSH`, words with blanks between, and `NEARSH_AGENT`.
+    pub fn of_environment() -> Reach {
+        let value = |name: &str, default: &str| {
+            let value = std::env::var(name).unwrap_or_default();
+            if value.is_empty() {
+                default.into()
+            } else {
+                value
+            }
+        };
+        let ssh = value("NEARSH_SSH", "ssh");
+        Reach {
+            ssh: ssh.split_whitespace().map(String::from).collect(),
+            agent: value("NEARSH_AGENT", "nearsh agent --stdio"),
+        }
+    }
+}
+
+/// A host.
+pub struct Host {
+    /// Its name, as ssh takes it.
+    pub name: String,
+    views: Vec<View>,
+    state: Mutex<State>,
+    changed: Condvar,
+    numbers: AtomicU32,
+}
+
+enum State {
+    Closed,
+    Opening,
+    Open(Arc<Connection>),
+    Failed(String, Instant),
+}
+
+/// An open connection.
+pub struct Connection {
+    /// What is sent to the agent.
+    pub out: Outgoing,
+    /// What it said of itself.
+    pub hello: FarHello,
+    groups: Mutex<HashMap<u32, Arc<Group>>>,
+    /// Which group a stream is of.
+    streams: Mutex<HashMap<u32, Arc<Group>>>,
+    heard: AtomicU64,
+    is_lost: AtomicBool,
+    since: Instant,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Host {
+    /// A host that is not yet connected.
+    pub fn new(name: &str, views: &[View]) -> Arc<Host> {
+        Arc::new(Host {
+            name: name.to_owned(),
+            views: views.to_vec(),
+            state: Mutex::new(State::Closed),
+            changed: Condvar::new(),
+            numbers: AtomicU32::new(1),
+        })
+    }
+
+    /// A number that no job and no stream of this host has.
+    pub fn number(&self) -> u32 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Begins to connect, if nobody has, and comes back at once.
+    pub fn open(self: &Arc<Self>, reach: &Reach) {
+        let mut state = locked(&self.state);
+        let begins = match &*state {
+            State::Closed => true,
+            State::Failed(_, when) => when.elapsed() > REST,
+            State::Opening | State::Open(_) => false,
+        };
+        if begins {
+            *state = State::Opening;
+            let (host, reach) = (self.clone(), reach.clone());
+            std::thread::spawn(move || host.connect(&reach));
+        }
+    }
+
+    /// The connection, once it is open.
+    ///
+    /// # Errors
+    /// Why there is none, for people.
+    pub fn connection(self: &Arc<Self>, reach: &Reach) -> Result<Arc<Connection>, String> {
+        self.open(reach);
+        let until = Instant::now() + PATIENCE;
+        let mut state = locked(&self.state);
+        loop {
+            match &*state {
+                State::Open(connection) => return Ok(connection.clone()),
+                State::Failed(why, _) => return Err(why.clone()),
+                State::Closed => return Err(format!("the connection to {} ended", self.name)),
+                State::Opening if Instant::now() >= until => {
+                    return Err(format!("{} does not answer", self.name));
+                }
+                State::Opening => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    let waited = self.changed.wait_timeout(state, left);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+
+    fn become_(&self, state: State) {
+        *locked(&self.state) = state;
+        self.changed.notify_all();
+    }
+
+    /// Connects, and listens until the connection ends.
+    fn connect(self: &Arc<Self>, reach: &Reach) {
+        let failed = |why: String| self.become_(State::Failed(why, Instant::now()));
+        let mut child = match self.start(reach) {
+            Ok(child) => child,
+            Err(why) => return failed(why),
+        };
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return failed("ssh without pipes".into());
+        };
+        let mut from = BufReader::with_capacity(PIECE + 4096, stdout);
+        let out = Outgoing::new(stdin, |_| {});
+        out.tell(&ToAgent::Hello(Hello {
+            protocol: PROTOCOL,
+            views: self.views.clone(),
+        }));
+        let answer = match Frame::read(&mut from) {
+            Ok(Some(Frame::Message(payload))) => Frame::message(&payload).ok(),
+            _ => None,
+        };
+        let Some(FromAgent::Hello(hello)) = answer else {
+            drop(out);
+            return failed(self.why_not(child));
+        };
+        if hello.protocol != PROTOCOL {
+            let _ = child.kill();
+            let _ = child.wait();
+            return failed(format!(
+                "nearsh {} on {} speaks another protocol than this one ({} and {PROTOCOL})",
+                hello.version, self.name, hello.protocol
+            ));
+        }
+        let connection = Arc::new(Connection {
+            out,
+            hello,
+            groups: Mutex::default(),
+            streams: Mutex::default(),
+            heard: AtomicU64::new(0),
+            is_lost: AtomicBool::new(false),
+            since: Instant::now(),
+        });
+        self.become_(State::Open(connection.clone()));
+        let watched = Arc::new(Mutex::new(child));
+        {
+            let (connection, watched) = (Arc::downgrade(&connection), watched.clone());
+            std::thread::spawn(move || {
+                while let Some(connection) = connection.upgrade() {
+                    if connection.is_silent() {
+                        let _ = locked(&watched).kill();
+                        return;
+                    }
+                    drop(connection);
+                    std::thread::sleep(ASKING);
+                }
+            });
+        }
+        connection.listen(&mut from);
+        // Nobody finds it any more, then everybody on it is told.
+        self.become_(State::Closed);
+        connection.lost(&format!("the connection to {} was cut", self.name));
+        let mut child = locked(&watched);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    fn start(&self, reach: &Reach) -> Result<Child, String> {
+        let (program, arguments) = reach.ssh.split_first().ok_or("no ssh is named")?;
+        Command::new(program)
+            .args(arguments)
+            .args(["-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
+            .args(["--", &self.name, &reach.agent])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{program}: {error}"))
+    }
+
+    /// What ssh, or the shell at its other end, had to say.
+    fn why_not(&self, mut child: Child) -> String {
+        let _ = child.kill();
+        let said = child.wait_with_output().map(|output| output.stderr);
+        let said = said.unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let last = said.lines().rfind(|line| !line.trim().is_empty());
+        match last {
+            Some(line) => format!("no agent on {}: {line}", self.name),
+            None => format!("no agent on {}: nothing was said", self.name),
+        }
+    }
+}
+
+impl Connection {
+    /// A group begins: messages about its job and frames of its streams go to it.
+    pub fn enter(&self, job: u32, streams: &[u32], group: &Arc<Group>) {
+        locked(&self.groups).insert(job, group.clone());
+        locked(&self.streams).extend(streams.iter().map(|&number| (number, group.clone())));
+        // The connection may have been lost before it was in the list of those who are told.
+        if self.is_lost.load(Ordering::SeqCst) {
+            group.lost("the connection was cut");
+        }
+    }
+
+    /// A group has ended.
+    pub fn leave(&self, job: u32, streams: &[u32]) {
+        locked(&self.groups).remove(&job);
+        let mut known = locked(&self.streams);
+        for number in streams {
+            known.remove(number);
+        }
+    }
+
+    /// Whether anything runs.
+    pub fn is_busy(&self) -> bool {
+        !locked(&self.groups).is_empty()
+    }
+
+    fn listen(&self, from: &mut impl std::io::Read) {
+        while let Ok(Some(frame)) = Frame::read(from) {
+            self.heard
+                .store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
+            let number = match &frame {
+                Frame::Message(payload) => {
+                    match Frame::message(payload) {
+                        Ok(message) => self.hear(message),
+                        Err(_) => return,
+                    }
+                    continue;
+                }
+                Frame::Data(number, _)
+                | Frame::Credit(number, _)
+                | Frame::End(number)
+                | Frame::Reset(number) => *number,
+            };
+            let group = locked(&self.streams).get(&number).cloned();
+            if let Some(group) = group {
+                group.pass(frame);
+            }
+        }
+    }
+
+    fn hear(&self, message: FromAgent) {
+        let job = match &message {
+            FromAgent::Hello(_) | FromAgent::Pong(_) => return,
+            FromAgent::Started { job }
+            | FromAgent::Refused { job, .. }
+            | FromAgent::Exited { job, .. } => *job,
+        };
+        let group = locked(&self.groups).get(&job).cloned();
+        if let Some(group) = group {
+            group.hear(message);
+        }
+    }
+
+    fn lost(&self, why: &str) {
+        self.is_lost.store(true, Ordering::SeqCst);
+        let groups: Vec<_> = locked(&self.groups)
+            .drain()
+            .map(|(_, group)| group)
+            .collect();
+        locked(&self.streams).clear();
+        for group in groups {
+            group.lost(why);
+        }
+    }
+
+    /// Whether nothing has come for too long; asks if nothing has come lately.
+    fn is_silent(&self) -> bool {
+        let heard = Duration::from_millis(self.heard.load(Ordering::Relaxed));
+        let quiet = self.since.elapsed().saturating_sub(heard);
+        if !self.is_busy() || quiet < ASKING {
+            // Whoever begins a job now has all the time.
+            return false;
+        }
+        if quiet < SILENCE {
+            self.out.tell(&ToAgent::Ping(0));
+        }
+        quiet >= SILENCE
+    }
+}

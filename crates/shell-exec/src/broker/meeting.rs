@@ -1,0 +1,238 @@
+//! Stages of one pipeline find each other.
+//!
+//! The shell starts the stages of a pipeline one by one, each with a helper that asks where it should run. Only together can that be
+//! said. Two of them are neighbours if one's output is the pipe that is the other's input.
+//!
+//! The invariant: a stage is in one chain at most, and a chain is complete when no stage of it can still get a neighbour.
+
+use crate::wire::{StageCall, Stdio};
+
+/// A stage that waits, with what its owner keeps beside it.
+pub struct Waiting<T> {
+    /// What it is.
+    pub call: StageCall,
+    /// Whose it is.
+    pub owner: T,
+}
+
+/// All that wait.
+pub struct Meeting<T> {
+    waiting: Vec<Waiting<T>>,
+    /// Pipes at which somebody runs here, who did not ask or was told so.
+    settled: Vec<u64>,
+}
+
+/// How many pipes are remembered. A neighbour comes within milliseconds.
+const REMEMBERED: usize = 256;
+
+impl<T> Default for Meeting<T> {
+    fn default() -> Self {
+        Meeting {
+            waiting: Vec::new(),
+            settled: Vec::new(),
+        }
+    }
+}
+
+fn pipe(stdio: &Stdio) -> Option<u64> {
+    match stdio {
+        Stdio::Pipe(inode) => Some(*inode),
+        _ => None,
+    }
+}
+
+impl<T> Meeting<T> {
+    /// A stage has come. Gives back its chain, in order, if it is complete now.
+    pub fn arrive(&mut self, call: StageCall, owner: T) -> Option<Vec<Waiting<T>>> {
+        self.waiting.push(Waiting { call, owner });
+        self.complete(self.waiting.len() - 1)
+    }
+
+    /// Somebody at these pipes runs here. Gives back the chains that are complete now.
+    pub fn settle(&mut self, stdio: &[Stdio; 2]) -> Vec<Vec<Waiting<T>>> {
+        let pipes: Vec<u64> = stdio.iter().filter_map(pipe).collect();
+        if self.settled.len() > REMEMBERED {
+            self.settled.drain(..REMEMBERED / 2);
+        }
+        self.settled.extend(&pipes);
+        let mut chains = Vec::new();
+        for inode in pipes {
+            let at = |w: &Waiting<T>| w.call.stdio.iter().any(|s| pipe(s) == Some(inode));
+            if let Some(index) = self.waiting.iter().position(at) {
+                chains.extend(self.complete(index));
+            }
+        }
+        chains
+    }
+
+    /// A stage that waited is gone.
+    pub fn leave(&mut self, is: impl Fn(&T) -> bool) -> Vec<Vec<Waiting<T>>> {
+        match self.waiting.iter().position(|waiting| is(&waiting.owner)) {
+            None => Vec::new(),
+            Some(index) => {
+                let gone = self.waiting.remove(index);
+                self.settle(&gone.call.stdio)
+            }
+        }
+    }
+
+    /// The chain of a stage, taken out, if it is complete.
+    fn complete(&mut self, index: usize) -> Option<Vec<Waiting<T>>> {
+        let mut chain = vec![index];
+        for (side, other, step) in [(0, 1, -1_i64), (1, 0, 1)] {
+            let mut at = index;
+            loop {
+                let call = &self.waiting[at].call;
+                let next = i64::from(call.stage) + step;
+                let expected = usize::try_from(next).ok();
+                let expected = expected.and_then(|next| call.helpers.get(next));
+                let Some(inode) = pipe(&call.stdio[side]).filter(|_| expected == Some(&true))
+                else {
+                    break;
+                };
+                if self.settled.contains(&inode) {
+                    break;
+                }
+                let same = |w: &Waiting<T>| {
+                    w.call.shell == call.shell
+                        && w.call.pipeline == call.pipeline
+                        && i64::from(w.call.stage) == next
+                };
+                let neighbour = (self.waiting.iter())
+                    .position(|w| same(w) && pipe(&w.call.stdio[other]) == Some(inode));
+                match neighbour {
+                    Some(neighbour) => {
+                        chain.push(neighbour);
+                        at = neighbour;
+                    }
+                    // It is there, and has its input or output elsewhere.
+                    None if self
+                        .waiting
+                        .iter()
+                        .any(|w| same(w) && !matches!(w.call.stdio[other], Stdio::Pipe(_))) =>
+                    {
+                        break;
+                    }
+                    None => return None,
+                }
+            }
+        }
+        chain.sort_unstable_by(|a, b| b.cmp(a));
+        let mut taken: Vec<Waiting<T>> = chain
+            .into_iter()
+            .map(|at| self.waiting.remove(at))
+            .collect();
+        taken.sort_by_key(|waiting| waiting.call.stage);
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(number: u32, helpers: &str, stdin: Stdio, stdout: Stdio) -> StageCall {
+        StageCall {
+            shell: 7,
+            session: 7,
+            pipeline: 3,
+            stage: number,
+            helpers: helpers.chars().map(|c| c == '1').collect(),
+            words: Vec::new(),
+            environment: Vec::new(),
+            folder: Vec::new(),
+            limits: crate::wire::Limits::default(),
+            stdio: [stdin, stdout],
+            program: Vec::new(),
+            place: None,
+        }
+    }
+
+    fn owners(chain: Option<Vec<Waiting<char>>>) -> String {
+        chain.map_or("-".into(), |chain| chain.iter().map(|w| w.owner).collect())
+    }
+
+    use Stdio::{Here, Pipe};
+
+    #[test]
+    fn a_chain_is_complete_when_all_of_it_has_come_in_whatever_order() {
+        let stages = [
+            ('a', stage(0, "111", Here, Pipe(1))),
+            ('b', stage(1, "111", Pipe(1), Pipe(2))),
+            ('c', stage(2, "111", Pipe(2), Here)),
+        ];
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]] {
+            let mut meeting = Meeting::default();
+            let mut seen = Vec::new();
+            for index in order {
+                let (owner, call) = stages[index].clone();
+                seen.push(owners(meeting.arrive(call, owner)));
+            }
+            assert_eq!(seen, ["-", "-", "abc"]);
+        }
+    }
+
+    #[test]
+    fn stages_without_helpers_and_files_end_a_chain() {
+        let mut meeting = Meeting::default();
+        let alone = |meeting: &mut Meeting<char>, call| owners(meeting.arrive(call, 'x'));
+        assert_eq!(alone(&mut meeting, stage(1, "010", Pipe(1), Pipe(2))), "x");
+        assert_eq!(alone(&mut meeting, stage(0, "11", Here, Here)), "x");
+        // Its left neighbour writes elsewhere.
+        assert_eq!(alone(&mut meeting, stage(1, "11", Pipe(9), Here)), "-");
+        assert_eq!(owners(meeting.arrive(stage(0, "11", Here, Here), 'y')), "y");
+    }
+
+    #[test]
+    fn who_runs_here_is_waited_for_no_longer() {
+        let mut meeting = Meeting::default();
+        assert_eq!(
+            owners(meeting.arrive(stage(1, "11", Pipe(1), Here), 'b')),
+            "-"
+        );
+        let chains = meeting.settle(&[Here, Pipe(1)]);
+        assert_eq!(
+            chains
+                .into_iter()
+                .map(|c| owners(Some(c)))
+                .collect::<String>(),
+            "b"
+        );
+        // The other way round.
+        meeting.settle(&[Here, Pipe(2)]);
+        assert_eq!(
+            owners(meeting.arrive(stage(1, "11", Pipe(2), Here), 'c')),
+            "c"
+        );
+        assert_eq!(
+            owners(meeting.arrive(stage(0, "11", Here, Pipe(3)), 'd')),
+            "-"
+        );
+        assert!(meeting.leave(|owner| *owner == 'd').is_empty());
+        assert_eq!(
+            owners(meeting.arrive(stage(1, "11", Pipe(3), Here), 'e')),
+            "e"
+        );
+    }
+
+    #[test]
+    fn pipelines_of_one_place_in_the_script_do_not_mix() {
+        let mut meeting = Meeting::default();
+        assert_eq!(
+            owners(meeting.arrive(stage(0, "11", Here, Pipe(1)), 'a')),
+            "-"
+        );
+        assert_eq!(
+            owners(meeting.arrive(stage(0, "11", Here, Pipe(2)), 'b')),
+            "-"
+        );
+        assert_eq!(
+            owners(meeting.arrive(stage(1, "11", Pipe(2), Here), 'c')),
+            "bc"
+        );
+        assert_eq!(
+            owners(meeting.arrive(stage(1, "11", Pipe(1), Here), 'd')),
+            "ad"
+        );
+    }
+}

@@ -1,0 +1,387 @@
+//! One stream at one of its ends: from a descriptor into frames, and from frames into a descriptor.
+//!
+//! The invariant: a writer never has more under way than its reader asked for, and a reader asks only for what it has room for. So
+//! whoever passes frames on may queue them all.
+
+use std::collections::VecDeque;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+
+use crate::wire::{Frame, PIECE, WINDOW};
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a thread that panicked has left is a queue or a number: whole after each step.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The way out of a connection: any thread may send, and never waits.
+#[derive(Clone, Debug)]
+pub struct Outgoing(Sender<Frame>);
+
+impl Outgoing {
+    /// Frames that are sent are written to `to` by a thread of its own, which tells `failed` when that cannot be, and ends when nobody can send any
+    /// more.
+    pub fn new(
+        to: impl Write + Send + 'static,
+        failed: impl FnOnce(io::Error) + Send + 'static,
+    ) -> Outgoing {
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            if let Err(error) = write_all(&receiver, to) {
+                failed(error);
+            }
+        });
+        Outgoing(sender)
+    }
+
+    /// Sends a frame, unless the connection is gone: who reads from it will notice.
+    pub fn send(&self, frame: Frame) {
+        let _ = self.0.send(frame);
+    }
+
+    /// Sends a message.
+    pub fn tell<T: serde::Serialize>(&self, message: &T) {
+        self.send(Frame::of(message));
+    }
+}
+
+fn write_all(frames: &Receiver<Frame>, to: impl Write) -> io::Result<()> {
+    let mut to = BufWriter::with_capacity(PIECE + 4096, to);
+    loop {
+        let frame = match frames.try_recv() {
+            Ok(frame) => frame,
+            Err(TryRecvError::Disconnected) => return to.flush(),
+            Err(TryRecvError::Empty) => {
+                to.flush()?;
+                match frames.recv() {
+                    Ok(frame) => frame,
+                    Err(_) => return Ok(()),
+                }
+            }
+        };
+        frame.write(&mut to)?;
+    }
+}
+
+/// How much may be sent on a stream.
+#[derive(Debug)]
+pub struct Window {
+    state: Mutex<Credit>,
+    changed: Condvar,
+    /// Wakes who waits for bytes to send.
+    wake: Option<OwnedFd>,
+}
+
+#[derive(Debug)]
+struct Credit {
+    bytes: u64,
+    closed: bool,
+}
+
+impl Window {
+    /// A stream begins with a whole window: its first bytes need not wait for a round trip.
+    pub fn new() -> Arc<Window> {
+        Arc::new(Window {
+            state: Mutex::new(Credit {
+                bytes: WINDOW.into(),
+                closed: false,
+            }),
+            changed: Condvar::new(),
+            wake: eventfd(0, EventfdFlags::CLOEXEC).ok(),
+        })
+    }
+
+    /// The reader takes more.
+    pub fn add(&self, bytes: u32) {
+        let mut state = locked(&self.state);
+        state.bytes = state.bytes.saturating_add(bytes.into());
+        self.changed.notify_all();
+    }
+
+    /// The reader wants no more.
+    pub fn close(&self) {
+        locked(&self.state).closed = true;
+        self.changed.notify_all();
+        if let Some(wake) = &self.wake {
+            #[expect(clippy::host_endian_bytes, reason = "eventfd(2) takes the host's")]
+            let one = 1_u64.to_ne_bytes();
+            let _ = rustix::io::write(wake, &one);
+        }
+    }
+
+    /// Waits until something may be sent, and says how much; none: nothing ever.
+    fn wait(&self) -> Option<usize> {
+        let mut state = locked(&self.state);
+        loop {
+            if state.closed {
+                return None;
+            }
+            if state.bytes > 0 {
+                return Some(usize::try_from(state.bytes).unwrap_or(usize::MAX));
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn take(&self, bytes: usize) {
+        let mut state = locked(&self.state);
+        state.bytes = state.bytes.saturating_sub(bytes as u64);
+    }
+}
+
+/// Sends what comes out of a descriptor, until its end, or until nobody wants it; the descriptor is closed then. What it sent is what `looks` has
+/// seen.
+pub fn send_all(
+    from: OwnedFd,
+    window: &Window,
+    out: &Outgoing,
+    stream: u32,
+    mut looks: impl FnMut(&[u8]),
+) {
+    let mut piece = vec![0; PIECE];
+    while let Some(most) = window.wait() {
+        if let Some(wake) = &window.wake {
+            let mut polled = [
+                PollFd::new(&from, PollFlags::IN),
+                PollFd::new(wake, PollFlags::IN),
+            ];
+            match poll(&mut polled, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+            if polled[0].revents().is_empty() {
+                continue;
+            }
+        }
+        let most = most.min(piece.len());
+        match rustix::io::read(&from, &mut piece[..most]) {
+            Ok(0) => break,
+            Ok(had) => {
+                window.take(had);
+                looks(&piece[..had]);
+                out.send(Frame::Data(stream, piece[..had].to_vec()));
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            // A reader takes a terminal that is gone for an end, too.
+            Err(_) => break,
+        }
+    }
+    out.send(Frame::End(stream));
+}
+
+/// Bytes that have come and are not yet written.
+#[derive(Default, Debug)]
+pub struct Inbox {
+    state: Mutex<Queue>,
+    changed: Condvar,
+    /// Bytes that were written so far.
+    pub written: AtomicU64,
+}
+
+#[derive(Default, Debug)]
+struct Queue {
+    pieces: VecDeque<Vec<u8>>,
+    bytes: usize,
+    ended: bool,
+    unwanted: bool,
+}
+
+/// A writer sent more than was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooMuch;
+
+impl Inbox {
+    /// An empty one.
+    pub fn new() -> Arc<Inbox> {
+        Arc::default()
+    }
+
+    /// Bytes have come.
+    ///
+    /// # Errors
+    /// More than was asked for.
+    pub fn push(&self, bytes: Vec<u8>) -> Result<(), TooMuch> {
+        let mut state = locked(&self.state);
+        if state.unwanted {
+            return Ok(());
+        }
+        state.bytes += bytes.len();
+        if state.bytes > WINDOW as usize {
+            return Err(TooMuch);
+        }
+        state.pieces.push_back(bytes);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// No more will come.
+    pub fn end(&self) {
+        locked(&self.state).ended = true;
+        self.changed.notify_all();
+    }
+
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut state = locked(&self.state);
+        loop {
+            if let Some(piece) = state.pieces.pop_front() {
+                return Some(piece);
+            }
+            if state.ended {
+                return None;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn done(&self, bytes: usize) {
+        locked(&self.state).bytes -= bytes;
+        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn stop(&self) {
+        let mut state = locked(&self.state);
+        state.unwanted = true;
+        state.pieces.clear();
+        state.bytes = 0;
+    }
+}
+
+/// Writes what comes on a stream into a descriptor, asking for it as there is room, until its end or until nobody reads it.
+///
+/// # Errors
+/// Why the rest could not be written; whoever sends was told that no more is wanted.
+pub fn receive_all(
+    into: impl AsFd,
+    inbox: &Inbox,
+    out: &Outgoing,
+    stream: u32,
+) -> Result<(), Errno> {
+    let mut owed = 0;
+    while let Some(piece) = inbox.next() {
+        if let Err(error) = write_piece(&into, &piece) {
+            inbox.stop();
+            out.send(Frame::Reset(stream));
+            return Err(error);
+        }
+        inbox.done(piece.len());
+        owed += piece.len() as u32;
+        if owed >= WINDOW / 4 {
+            out.send(Frame::Credit(stream, owed));
+            owed = 0;
+        }
+    }
+    Ok(())
+}
+
+fn write_piece(into: &impl AsFd, mut piece: &[u8]) -> Result<(), Errno> {
+    while !piece.is_empty() {
+        match rustix::io::write(into, piece) {
+            Ok(wrote) => piece = &piece[wrote..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                // Somebody else has set it so.
+                let mut polled = [PollFd::new(into, PollFlags::OUT)];
+                let _ = poll(&mut polled, None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use std::fs::File;
+    use std::io::Read;
+
+    /// Both ends of a stream, joined by two queues.
+    fn joined(bytes: usize, reads: usize) -> (usize, bool) {
+        let (source, mut feed) = {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+            (read, File::from(write))
+        };
+        let (mut sink, into) = {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+            (File::from(read), write)
+        };
+        let (window, inbox) = (Window::new(), Inbox::new());
+        let (there, there_end) = channel();
+        let (back, back_end) = channel();
+        let feeder = std::thread::spawn(move || {
+            // SIGPIPE is ignored in tests, so a write that nobody wants is an error.
+            (0..bytes / 1000)
+                .take_while(|_| feed.write_all(&[7; 1000]).is_ok())
+                .count()
+        });
+        let sender = {
+            let window = window.clone();
+            std::thread::spawn(move || send_all(source, &window, &Outgoing(there), 1, |_| {}))
+        };
+        let receiver = {
+            let inbox = inbox.clone();
+            std::thread::spawn(move || receive_all(into, &inbox, &Outgoing(back), 1))
+        };
+        let carrier = std::thread::spawn(move || {
+            for frame in there_end {
+                match frame {
+                    Frame::Data(1, bytes) => inbox.push(bytes).unwrap(),
+                    Frame::End(1) => inbox.end(),
+                    other => panic!("{other:?}"),
+                }
+            }
+        });
+        let answers = std::thread::spawn(move || {
+            for frame in back_end {
+                match frame {
+                    Frame::Credit(1, more) => window.add(more),
+                    Frame::Reset(1) => window.close(),
+                    other => panic!("{other:?}"),
+                }
+            }
+        });
+        let mut had = vec![0; reads];
+        sink.read_exact(&mut had).unwrap();
+        assert!(had.iter().all(|&byte| byte == 7));
+        drop(sink);
+        let fed = feeder.join().unwrap() * 1000;
+        sender.join().unwrap();
+        carrier.join().unwrap();
+        let whole = receiver.join().unwrap().is_ok();
+        answers.join().unwrap();
+        (fed, whole)
+    }
+
+    #[test]
+    fn all_bytes_arrive() {
+        assert_eq!(joined(9_000_000, 9_000_000), (9_000_000, true));
+    }
+
+    #[test]
+    fn a_reader_that_leaves_stops_the_writer() {
+        let (fed, whole) = joined(900_000_000, 5_000);
+        assert!(fed < 20_000_000 && !whole, "{fed}");
+    }
+
+    #[test]
+    fn more_than_was_asked_for_is_refused() {
+        let inbox = Inbox::new();
+        for _ in 0..WINDOW as usize / PIECE {
+            assert_eq!(inbox.push(vec![0; PIECE]), Ok(()));
+        }
+        assert_eq!(inbox.push(vec![0]), Err(TooMuch));
+    }
+}

@@ -1,0 +1,242 @@
+//! Where a stage might run: which machine has the files that it names, and what else it needs to be the same there.
+//!
+//! The invariant: a stage of which anything is not understood has no place but here. What is asked of a mount here (does the file exist, how
+//! long is it) is asked in the way that its command would have asked first.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, fcntl_getfl, fstat, open, seek, statat};
+use shell_plan::annotation::{Call, Effect, Folder, Kind, Shown};
+
+use crate::annotations;
+use crate::mounts::Mount;
+use crate::tools;
+use crate::wire::{Access, Checked, Place, Seen, Stdio, View};
+
+/// What a stage is called with.
+pub struct Stage<'a> {
+    /// Its words.
+    pub words: &'a [OsString],
+    /// Its environment.
+    pub environment: &'a [(OsString, OsString)],
+    /// The folder it is in.
+    pub folder: &'a Path,
+    /// Folders of other machines.
+    pub mounts: &'a [Mount],
+}
+
+/// Files are compared to the second where a mount shows no more; whole seconds are compared everywhere.
+fn seen(stat: &rustix::fs::Stat, mount: &Mount) -> Seen {
+    Seen {
+        kind: stat.st_mode & 0o170_000,
+        size: stat.st_size as u64,
+        changed: stat.st_mtime,
+        // What sshfs shows are numbers of its own.
+        inode: if mount.kind.starts_with("nfs") {
+            stat.st_ino
+        } else {
+            0
+        },
+    }
+}
+
+impl Stage<'_> {
+    /// Where it may run besides here; none: nowhere.
+    pub fn place(&self) -> Option<Place> {
+        let name = self.words.first()?.to_str()?;
+        let annotation = annotations::of(name)?;
+        let words: Vec<Vec<u8>> = (self.words.iter())
+            .map(|word| word.as_bytes().to_vec())
+            .collect();
+        let strict = self.value("POSIXLY_CORRECT").is_some();
+        let call = annotation.call(&words, strict).ok()?;
+        // What another program inside does is not known here, nor what one in another language does.
+        if call.command.is_some() || call.of.program.is_some() || !self.shows_the_same(&call) {
+            return None;
+        }
+        let mut place = Place {
+            host: None,
+            views: Vec::new(),
+            checks: Vec::new(),
+            access: vec![Access {
+                path: b"/tmp".to_vec(),
+                write: true,
+            }],
+            reads_stdin: call.stdin,
+            is_early: call.of.early,
+            is_pure: call.of.effect == Effect::Pure,
+            locales: tools::locales(&annotation.locale, self.environment).collect(),
+            version: annotation.version.clone(),
+            shows_owners: call.of.shows.contains(&Shown::Owners),
+        };
+        for file in &call.files {
+            self.add_file(&mut place, &words[file.word][file.from..], file.kind)?;
+        }
+        if call.reads_folder || call.of.folder == Folder::Writes {
+            let mount = self.mount_of(self.folder)?;
+            self.add(
+                &mut place,
+                mount,
+                self.folder,
+                call.of.folder == Folder::Writes,
+            )?;
+        }
+        if place.host.is_none() && call.of.effect != Effect::Pure {
+            return None;
+        }
+        Some(place)
+    }
+
+    /// Whether a mount shows what the call shows as the host does.
+    fn shows_the_same(&self, call: &Call<'_>) -> bool {
+        let is_nfs = self.mounts.iter().all(|m| m.kind.starts_with("nfs"));
+        call.of.shows.iter().all(|shown| match shown {
+            Shown::Modes | Shown::Order => true,
+            Shown::Inodes | Shown::Links | Shown::Blocks | Shown::Times => is_nfs,
+            // Their names come from each machine's own lists.
+            Shown::Owners => false,
+        })
+    }
+
+    fn value(&self, name: &str) -> Option<&OsStr> {
+        let found = self.environment.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_os_str())
+    }
+
+    /// The mount that a path is in, by its text.
+    fn mount_of(&self, path: &Path) -> Option<&Mount> {
+        let within = self.mounts.iter().filter(|m| path.starts_with(&m.at));
+        within
+            .max_by_key(|mount| mount.at.as_os_str().len())
+            .filter(|mount| mount.export.is_some())
+    }
+
+    fn add_file(&self, place: &mut Place, name: &[u8], kind: Kind) -> Option<()> {
+        let name = Path::new(OsStr::from_bytes(name));
+        if name == Path::new("/dev/null") {
+            return Some(());
+        }
+        if kind == Kind::Scratch {
+            return name.starts_with("/tmp").then_some(());
+        }
+        let path = self.folder.join(name);
+        // `..` goes up from where a link leads.
+        if path.components().any(|part| part == Component::ParentDir) {
+            return None;
+        }
+        let mount = self.mount_of(&path)?;
+        let write = matches!(kind, Kind::Output | Kind::Update);
+        self.add(place, mount, &path, write)
+    }
+
+    /// Notes that a file of a mount is used.
+    fn add(&self, place: &mut Place, mount: &Mount, path: &Path, write: bool) -> Option<()> {
+        match &place.host {
+            Some(host) if *host != mount.host => return None,
+            Some(_) => {}
+            None => {
+                place.host = Some(mount.host.clone());
+                place.views = views(self.mounts, &mount.host)?;
+            }
+        }
+        let place_of = match statat(rustix::fs::CWD, path, AtFlags::empty()) {
+            Ok(stat) => seen(&stat, mount),
+            Err(rustix::io::Errno::NOENT) => Seen {
+                kind: 0,
+                size: 0,
+                changed: 0,
+                inode: 0,
+            },
+            Err(_) => return None,
+        };
+        // Links that lead out of the mount lead somewhere else on the host.
+        let above = path.parent().filter(|above| above.starts_with(&mount.at));
+        if let Some(above) = above {
+            let opened = open(above, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+            let real = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
+            if !real.starts_with(&mount.at) {
+                return None;
+            }
+        }
+        place.checks.push(Checked {
+            path: path.as_os_str().as_bytes().to_vec(),
+            seen: place_of,
+        });
+        let mut touched = |path: &Path, write| {
+            place.access.push(Access {
+                path: path.as_os_str().as_bytes().to_vec(),
+                write,
+            });
+        };
+        touched(path, write);
+        // A file that is written may be made anew beside the old one.
+        if write {
+            touched(path.parent()?, true);
+        }
+        Some(())
+    }
+
+    /// The folder that the command is to be in on its host: the same, or, if it has nothing to do with that, any.
+    pub fn far_folder(&self, place: &Place) -> PathBuf {
+        let is_there = place.views.iter().any(|view| {
+            let at = Path::new(OsStr::from_bytes(&view.at));
+            self.folder.starts_with(at) || at.starts_with(self.folder)
+        });
+        if is_there {
+            self.folder.to_path_buf()
+        } else {
+            PathBuf::from("/")
+        }
+    }
+
+    /// What one of this process' descriptors is.
+    pub fn stdio(&self, fd: BorrowedFd<'_>) -> Stdio {
+        let Ok(stat) = fstat(fd) else {
+            return Stdio::Closed;
+        };
+        match stat.st_mode & 0o170_000 {
+            0o010_000 => Stdio::Pipe(stat.st_ino ^ stat.st_dev.rotate_left(40)),
+            0o020_000 if stat.st_rdev == rustix::fs::makedev(1, 3) => Stdio::Null,
+            0o100_000 => self.there(fd, &stat).unwrap_or(Stdio::Here),
+            _ => Stdio::Here,
+        }
+    }
+
+    fn there(&self, fd: BorrowedFd<'_>, stat: &rustix::fs::Stat) -> Option<Stdio> {
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
+        let mount = self.mount_of(&path)?;
+        let named = statat(rustix::fs::CWD, &path, AtFlags::empty()).ok()?;
+        if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
+            return None;
+        }
+        let flags = fcntl_getfl(fd).ok()?;
+        Some(Stdio::There {
+            host: mount.host.clone(),
+            at: seek(fd, rustix::fs::SeekFrom::Current(0)).ok()?,
+            append: flags.contains(OFlags::APPEND),
+            seen: seen(&named, mount),
+            path: path.into_os_string().as_bytes().to_vec(),
+        })
+    }
+}
+
+/// All that is mounted of a host.
+pub fn views(mounts: &[Mount], host: &str) -> Option<Vec<View>> {
+    let of = mounts.iter().filter(|mount| mount.host == host);
+    of.filter_map(|mount| {
+        let export = mount.export.as_ref()?;
+        Some((mount, export))
+    })
+    .map(|(mount, export)| {
+        let stat = statat(rustix::fs::CWD, &mount.at, AtFlags::empty()).ok()?;
+        Some(View {
+            at: mount.at.as_os_str().as_bytes().to_vec(),
+            export: export.as_os_str().as_bytes().to_vec(),
+            root: seen(&stat, mount),
+        })
+    })
+    .collect()
+}

@@ -1,0 +1,411 @@
+//! A stage that runs elsewhere: this process stands for it here, in the place that the shell made for it.
+//!
+//! It reads and writes the descriptors that the shell gave it, so that whoever is at their other ends (pipes, terminals, files with limits)
+//! meets a process as always; it passes signals on; and it ends as the command ended.
+//!
+//! The invariant: as long as the command has not been told to run elsewhere nothing was read, and nothing is lost by running it here.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, raise, sigprocmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+use crate::broker::{STDERR, STDIN, STDOUT};
+use crate::flow::{Inbox, Outgoing, Window, receive_all, send_all};
+use crate::wire::{Ending, Frame, FromBroker, StageCall, ToBroker};
+
+/// How long a broker may take to say anything at all.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// Signals that a command elsewhere is to get if this process gets them.
+const PASSED_ON: [Signal; 10] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+    Signal::SIGWINCH,
+];
+
+/// What became of a stage.
+pub enum Outcome {
+    /// It runs here, from the beginning.
+    Here,
+    /// It ran, and ended so.
+    Ended(Ending),
+    /// It was begun elsewhere and can be begun again here; what was written already is to be left out.
+    Again(Written),
+    /// Nobody knows what became of it.
+    Lost(String),
+}
+
+/// How many bytes were written for a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Written {
+    /// To standard output.
+    pub output: u64,
+    /// To standard error.
+    pub errors: u64,
+}
+
+/// Signals that are held back, and given back when this is dropped.
+struct Held {
+    before: SigSet,
+}
+
+impl Held {
+    fn hold(signals: &SigSet) -> Option<Held> {
+        let mut before = SigSet::empty();
+        sigprocmask(SigmaskHow::SIG_BLOCK, Some(signals), Some(&mut before)).ok()?;
+        Some(Held { before })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}
+
+/// Has a stage run wherever the broker says.
+pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
+    let ignored = call.limits.ignored.clone();
+    let mut signals = SigSet::empty();
+    for signal in PASSED_ON {
+        if !ignored.contains(&(signal as i32)) {
+            signals.add(signal);
+        }
+    }
+    let mut held_back = signals;
+    held_back.add(Signal::SIGPIPE);
+    let Some(held) = Held::hold(&held_back) else {
+        return Outcome::Here;
+    };
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
+    let (Ok(signals), Ok(write)) = (signals, broker.try_clone()) else {
+        return Outcome::Here;
+    };
+    let mut write = write;
+    let asked = Frame::of(&ToBroker::Stage(Box::new(call))).write(&mut write);
+    if asked.is_err() {
+        return Outcome::Here;
+    }
+    let Some(role) = answer(&broker, &signals, &held, &held_back) else {
+        return Outcome::Here;
+    };
+    let stage = Stage {
+        out: Outgoing::new(write, |_| {}),
+        window: Window::new(),
+        inboxes: [Inbox::new(), Inbox::new()],
+        pumps: Mutex::default(),
+        output_is_whole: Arc::default(),
+        again: role.again,
+    };
+    std::mem::forget(held); // all threads keep signals back from here on
+    stage.serve(&broker, signals, &role)
+}
+
+/// How a stage stands for its command.
+struct Role {
+    stdin: bool,
+    stdout: bool,
+    again: bool,
+}
+
+/// Waits for what the broker says; none if the command is to run here.
+fn answer(
+    broker: &UnixStream,
+    signals: &SignalFd,
+    held: &Held,
+    held_back: &SigSet,
+) -> Option<Role> {
+    let mut patience = Some(PATIENCE);
+    loop {
+        let most = patience.map(|p| Timespec {
+            tv_sec: p.as_secs().cast_signed(),
+            tv_nsec: p.subsec_nanos().into(),
+        });
+        let mut polled = [
+            PollFd::new(broker, PollFlags::IN),
+            PollFd::new(signals, PollFlags::IN),
+        ];
+        match poll(&mut polled, most.as_ref()) {
+            Ok(0) => return None,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+        let (said, signalled) = (
+            !polled[0].revents().is_empty(),
+            !polled[1].revents().is_empty(),
+        );
+        if signalled {
+            // Nothing runs yet: it means this process, as it would have meant the command.
+            let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&held.before), None);
+            Held::hold(held_back).map(std::mem::forget);
+        }
+        if !said {
+            continue;
+        }
+        // Read without a buffer: what follows belongs to somebody else.
+        let frame = Frame::read(&mut &*broker).ok()??;
+        let Frame::Message(payload) = frame else {
+            return None;
+        };
+        match Frame::message(&payload).ok()? {
+            FromBroker::Wait => patience = None,
+            FromBroker::Remote {
+                stdin,
+                stdout,
+                again,
+                ..
+            } => {
+                return Some(Role {
+                    stdin,
+                    stdout,
+                    again,
+                });
+            }
+            FromBroker::Local { .. }
+            | FromBroker::Exited { .. }
+            | FromBroker::Done
+            | FromBroker::Lost(_) => return None,
+        }
+    }
+}
+
+struct Stage {
+    out: Outgoing,
+    /// Of standard input.
+    window: Arc<Window>,
+    /// Of standard output and error.
+    inboxes: [Arc<Inbox>; 2],
+    pumps: Mutex<Vec<JoinHandle<()>>>,
+    /// Whether all that goes to standard output has come.
+    output_is_whole: Arc<AtomicBool>,
+    /// Whether the command can be begun again here.
+    again: bool,
+}
+
+impl Stage {
+    fn serve(&self, broker: &UnixStream, signals: SignalFd, role: &Role) -> Outcome {
+        {
+            let out = self.out.clone();
+            std::thread::spawn(move || pass_signals(&signals, &out));
+        }
+        if role.stdin
+            && let Ok(fd) = rustix::stdio::stdin().try_clone_to_owned()
+        {
+            let (window, out) = (self.window.clone(), self.out.clone());
+            std::thread::spawn(move || send_all(fd, &window, &out, STDIN, |_| {}));
+        }
+        if role.stdout {
+            self.write_to(rustix::stdio::stdout().try_clone_to_owned(), 0, STDOUT);
+        }
+        self.write_to(rustix::stdio::stderr().try_clone_to_owned(), 1, STDERR);
+        self.listen(broker)
+    }
+
+    /// Has what comes on a stream written to a descriptor.
+    fn write_to(&self, fd: io::Result<OwnedFd>, inbox: usize, stream: u32) {
+        let (inbox, out) = (self.inboxes[inbox].clone(), self.out.clone());
+        let is_whole = self.output_is_whole.clone();
+        let pump = std::thread::spawn(move || {
+            match fd {
+                Ok(fd) => drop(receive_all(&fd, &inbox, &out, stream)),
+                // It is closed: writing to it fails, for the command too.
+                Err(_) => out.send(Frame::Reset(stream)),
+            }
+            if stream == STDOUT && is_whole.load(Ordering::SeqCst) {
+                // Who reads it should see its end now, though this process stays until its whole group has ended.
+                if let Ok(null) = File::open("/dev/null") {
+                    let _ = rustix::stdio::dup2_stdout(&null);
+                }
+            }
+        });
+        self.pumps
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(pump);
+    }
+
+    fn listen(&self, broker: &UnixStream) -> Outcome {
+        let mut from = BufReader::with_capacity(crate::wire::PIECE + 4096, broker);
+        let mut ended = None;
+        loop {
+            let frame = match Frame::read(&mut from) {
+                Ok(Some(frame)) => frame,
+                _ => {
+                    return self.lost("nearsh's process in the background ended".into());
+                }
+            };
+            match frame {
+                Frame::Message(payload) => match Frame::message(&payload) {
+                    Ok(FromBroker::Exited { ending, positions }) => {
+                        ended = Some(ending);
+                        self.window.close();
+                        self.finish(positions);
+                    }
+                    Ok(FromBroker::Done) => {
+                        return match ended {
+                            Some(ending) => Outcome::Ended(ending),
+                            None => Outcome::Lost("how it ended was not told".into()),
+                        };
+                    }
+                    Ok(FromBroker::Lost(why)) => return self.lost(why),
+                    _ => {}
+                },
+                Frame::Data(stream, bytes) => {
+                    if let Some(inbox) = self.inbox(stream) {
+                        // One that sends too much is cut off as one that is damaged.
+                        if inbox.push(bytes).is_err() {
+                            return Outcome::Lost("more came than was asked for".into());
+                        }
+                    }
+                }
+                Frame::Credit(STDIN, bytes) => self.window.add(bytes),
+                Frame::Reset(STDIN) => self.window.close(),
+                Frame::End(stream) => {
+                    if stream == STDOUT {
+                        self.output_is_whole.store(true, Ordering::SeqCst);
+                    }
+                    if let Some(inbox) = self.inbox(stream) {
+                        inbox.end();
+                    }
+                }
+                Frame::Credit(..) | Frame::Reset(_) => {}
+            }
+        }
+    }
+
+    fn inbox(&self, stream: u32) -> Option<&Arc<Inbox>> {
+        match stream {
+            STDOUT => Some(&self.inboxes[0]),
+            STDERR => Some(&self.inboxes[1]),
+            _ => None,
+        }
+    }
+
+    /// The command has ended; its last bytes are written by those who write them, then the broker is told.
+    fn finish(&self, positions: [Option<u64>; 2]) {
+        let fds = [rustix::stdio::stdin(), rustix::stdio::stdout()];
+        for (fd, position) in fds.into_iter().zip(positions) {
+            if let Some(position) = position {
+                let _ = seek(fd, SeekFrom::Start(position));
+            }
+        }
+        let pumps = std::mem::take(&mut *self.pumps.lock().unwrap_or_else(PoisonError::into_inner));
+        let out = self.out.clone();
+        std::thread::spawn(move || {
+            for pump in pumps {
+                let _ = pump.join();
+            }
+            out.tell(&ToBroker::Written);
+        });
+    }
+
+    fn lost(&self, why: String) -> Outcome {
+        for inbox in &self.inboxes {
+            inbox.end();
+        }
+        let pumps = std::mem::take(&mut *self.pumps.lock().unwrap_or_else(PoisonError::into_inner));
+        for pump in pumps {
+            let _ = pump.join();
+        }
+        if !self.again {
+            return Outcome::Lost(why);
+        }
+        Outcome::Again(Written {
+            output: self.inboxes[0].written.load(Ordering::Relaxed),
+            errors: self.inboxes[1].written.load(Ordering::Relaxed),
+        })
+    }
+}
+
+/// Passes signals on. A stop stops the command first and then this process, as the shell expects; a continuation goes the other way.
+fn pass_signals(signals: &SignalFd, out: &Outgoing) {
+    loop {
+        let mut polled = [PollFd::new(signals, PollFlags::IN)];
+        let _ = poll(&mut polled, None);
+        let Ok(Some(info)) = signals.read_signal() else {
+            continue;
+        };
+        let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else {
+            continue;
+        };
+        if signal == Signal::SIGTSTP {
+            out.tell(&ToBroker::Signal(Signal::SIGSTOP as i32));
+            let mut stop = SigSet::empty();
+            stop.add(Signal::SIGTSTP);
+            // Let it happen to this process: it goes on behind this when it is continued.
+            let _ = stop.thread_unblock();
+            let _ = raise(Signal::SIGTSTP);
+            let _ = stop.thread_block();
+            out.tell(&ToBroker::Signal(Signal::SIGCONT as i32));
+        } else {
+            out.tell(&ToBroker::Signal(signal as i32));
+        }
+    }
+}
+
+/// Ends this process as the command ended, if that was by a signal.
+pub fn end_as(ending: Ending) {
+    let Ending::Signal(number) = ending else {
+        return;
+    };
+    // The command has left its core where it ran, if any.
+    let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0);
+    if let Ok(signal) = Signal::try_from(number) {
+        let mut one = SigSet::empty();
+        one.add(signal);
+        let _ = one.thread_unblock();
+        let _ = raise(signal);
+    }
+}
+
+/// Runs a command again, here, and leaves out what was written for it already. Gives back how it ended.
+pub fn again(mut command: std::process::Command, written: Written) -> io::Result<Ending> {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Stdio;
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let outputs = (child.stdout.take(), child.stderr.take());
+    let errors = std::thread::spawn(move || {
+        if let Some(from) = outputs.1 {
+            copy_behind(from, rustix::stdio::stderr().as_fd(), written.errors);
+        }
+    });
+    if let Some(from) = outputs.0 {
+        copy_behind(from, rustix::stdio::stdout().as_fd(), written.output);
+    }
+    let status = child.wait()?;
+    let _ = errors.join();
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Status(code as u8),
+        (None, signal) => Ending::Signal(signal.unwrap_or(9)),
+    })
+}
+
+fn copy_behind(mut from: impl Read, to: std::os::fd::BorrowedFd<'_>, skipped: u64) {
+    let _ = io::copy(&mut from.by_ref().take(skipped), &mut io::sink());
+    let Ok(to) = to.try_clone_to_owned() else {
+        return;
+    };
+    let mut to = File::from(to);
+    if io::copy(&mut from, &mut to).is_ok() {
+        let _ = to.flush();
+    }
+}

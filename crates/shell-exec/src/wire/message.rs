@@ -1,0 +1,374 @@
+//! The messages. Words, names and values are bytes: nothing here is text unless it is for people.
+
+use serde::{Deserialize, Serialize};
+
+/// The first message to an agent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`super::PROTOCOL`].
+    pub protocol: u32,
+    /// Folders of the agent's machine, and where they are to be seen.
+    pub views: Vec<View>,
+}
+
+/// A folder of the far machine and its name on this one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct View {
+    /// Where the near machine has it mounted.
+    pub at: Vec<u8>,
+    /// Which folder of the far machine that is; one that does not begin with a slash is below the user's home.
+    pub export: Vec<u8>,
+    /// The mount's own folder as the near machine sees it.
+    pub root: Seen,
+}
+
+/// What a file looks like from one side; two sides that see the same have the same file, as far as one can tell without reading it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Seen {
+    /// Its kind, as in `st_mode`; 0 if there is none of that name.
+    pub kind: u32,
+    /// Its length, for files.
+    pub size: u64,
+    /// When it was changed last, in seconds since 1970.
+    pub changed: i64,
+    /// Its inode; 0 where a mount shows numbers of its own.
+    pub inode: u64,
+}
+
+/// What an agent answers to a hello.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FarHello {
+    /// [`super::PROTOCOL`].
+    pub protocol: u32,
+    /// The program's version, for people.
+    pub version: String,
+    /// For each view, why it cannot be given; none: it can.
+    pub views: Vec<Option<String>>,
+    /// Whether files of other users are shown as their own.
+    pub sees_owners: bool,
+    /// How many processors it has.
+    pub cores: u32,
+    /// Processes that wanted one in the last minute, in hundredths.
+    pub load: u32,
+    /// The C library and its version, as `getconf GNU_LIBC_VERSION` has it.
+    pub libc: String,
+    /// Names of its locales, as `locale -a` has them.
+    pub locales: Vec<String>,
+}
+
+/// What an agent is asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ToAgent {
+    /// First of all.
+    Hello(Hello),
+    /// Processes to run.
+    Start(Job),
+    /// A signal for one of them.
+    Signal {
+        /// The job.
+        job: u32,
+        /// Which of its processes.
+        process: u32,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Whoever wanted the job is gone.
+    Cancel {
+        /// The job.
+        job: u32,
+    },
+    /// Whether it is still there.
+    Ping(u32),
+}
+
+/// What an agent says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum FromAgent {
+    /// The answer to a hello.
+    Hello(FarHello),
+    /// All processes of a job run.
+    Started {
+        /// The job.
+        job: u32,
+    },
+    /// None of its processes was run, or none has done anything.
+    Refused {
+        /// The job.
+        job: u32,
+        /// For people.
+        why: String,
+    },
+    /// A process has ended.
+    Exited {
+        /// The job.
+        job: u32,
+        /// Which of its processes.
+        process: u32,
+        /// How.
+        ending: Ending,
+        /// Where it ended in its input and output, if they are files.
+        positions: [Option<u64>; 2],
+    },
+    /// The answer to a ping.
+    Pong(u32),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Ending {
+    /// With this status.
+    Status(u8),
+    /// Killed by this signal.
+    Signal(i32),
+}
+
+/// Processes that belong together: a pipeline, or a part of one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// Its number on this connection.
+    pub number: u32,
+    /// In their order.
+    pub processes: Vec<Process>,
+    /// Files that must look the same from both sides, and how they look from here.
+    pub checks: Vec<Checked>,
+}
+
+/// A file and how it looks from the near side.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Checked {
+    /// Its path.
+    pub path: Vec<u8>,
+    /// How it looks.
+    pub seen: Seen,
+}
+
+/// One process to be run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Process {
+    /// Its words, of which the first is its name.
+    pub words: Vec<Vec<u8>>,
+    /// Its environment, as `NAME=VALUE`.
+    pub environment: Vec<Vec<u8>>,
+    /// The folder it is started in.
+    pub folder: Vec<u8>,
+    /// The process' creation mask, limits and ignored signals.
+    pub limits: Limits,
+    /// Standard input.
+    pub stdin: Source,
+    /// Standard output.
+    pub stdout: Sink,
+    /// The stream that its standard error goes to.
+    pub stderr: u32,
+    /// What the same command is on the near side.
+    pub tool: Tool,
+    /// Values of locale variables that must mean the same on both sides.
+    pub locales: Vec<String>,
+    /// What it may touch besides the system's own folders; none: all that its user may.
+    pub access: Option<Vec<Access>>,
+}
+
+/// What a process may touch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Access {
+    /// A file, or a folder with all that is beneath it.
+    pub path: Vec<u8>,
+    /// Whether it may be changed.
+    pub write: bool,
+}
+
+/// What a process inherits besides descriptors and environment.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// The mask of file modes.
+    pub umask: u32,
+    /// Soft limits that are lower than none, by the number that Linux gives the resource.
+    pub soft: Vec<(u32, u64)>,
+    /// Signals that are ignored.
+    pub ignored: Vec<i32>,
+}
+
+/// A command, so that two machines can tell whether they have the same.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Tool {
+    /// XXH3-64 of its file.
+    pub file: u64,
+    /// The C library, as in [`FarHello::libc`].
+    pub libc: String,
+    /// Arguments that make it print its version, and the XXH3-64 of what it prints; none: it is the same only if its file is.
+    pub version: Option<(Vec<String>, u64)>,
+}
+
+/// Where a process reads.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Source {
+    /// Nothing: `/dev/null`.
+    Null,
+    /// What the process before it writes.
+    Previous,
+    /// A stream.
+    Stream(u32),
+    /// A file, from a position.
+    File {
+        /// Its path.
+        path: Vec<u8>,
+        /// Where to begin.
+        from: u64,
+    },
+}
+
+/// Where a process writes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Sink {
+    /// Nowhere: `/dev/null`.
+    Null,
+    /// Into the next process.
+    Next,
+    /// A stream.
+    Stream(u32),
+    /// A file that is there.
+    File {
+        /// Its path.
+        path: Vec<u8>,
+        /// Where to begin; none: at its end, always.
+        at: Option<u64>,
+    },
+}
+
+/// What a helper asks its broker.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ToBroker {
+    /// A process is about to become the shell that runs a script: connections may be opened ahead.
+    Session {
+        /// Its number.
+        session: u32,
+        /// Whether stages are to run elsewhere whenever they can, be it worth it or not.
+        always: bool,
+        /// Hosts with their views.
+        hosts: Vec<(String, Vec<View>)>,
+    },
+    /// A stage runs here, whatever its neighbours do.
+    Here {
+        /// Its descriptors 0 and 1.
+        stdio: [Stdio; 2],
+    },
+    /// A stage that may run elsewhere waits for an answer.
+    Stage(Box<StageCall>),
+    /// A signal that the stage got.
+    Signal(i32),
+    /// All that the stage's process had to write is written, or nobody wants it.
+    Written,
+}
+
+/// What a broker tells a helper.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum FromBroker {
+    /// Become your command.
+    Local {
+        /// Why, for people who ask.
+        why: String,
+    },
+    /// An answer will come, but it may take some time.
+    Wait,
+    /// The command runs on this host; these of your descriptors are streams now (1, 2 and 3 for input, output and errors).
+    Remote {
+        /// The host.
+        host: String,
+        /// Whether bytes of descriptor 0 are wanted.
+        stdin: bool,
+        /// Whether bytes for descriptor 1 will come.
+        stdout: bool,
+        /// Whether running the command here, from the beginning, and leaving out what was written already, gives the same.
+        again: bool,
+    },
+    /// It has ended.
+    Exited {
+        /// How.
+        ending: Ending,
+        /// Where it ended in its input and output, if they are files there.
+        positions: [Option<u64>; 2],
+    },
+    /// All of the group has ended; the stage may, too.
+    Done,
+    /// Nobody knows how it ended, and why, for people.
+    Lost(String),
+}
+
+/// A stage, as its helper sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StageCall {
+    /// The process of the shell that runs the pipeline.
+    pub shell: i32,
+    /// The process that began the script.
+    pub session: u32,
+    /// Which pipeline of the script, which stage of it, and which of its stages have helpers.
+    pub pipeline: u64,
+    /// Which of its stages, from 0.
+    pub stage: u32,
+    /// Which of its stages have helpers.
+    pub helpers: Vec<bool>,
+    /// What to run; `tool`, `stdin`, `stdout` and `stderr` are filled in by the broker.
+    pub words: Vec<Vec<u8>>,
+    /// `NAME=VALUE`.
+    pub environment: Vec<Vec<u8>>,
+    /// The folder it is in.
+    pub folder: Vec<u8>,
+    /// What else it has inherited.
+    pub limits: Limits,
+    /// Descriptors 0 and 1.
+    pub stdio: [Stdio; 2],
+    /// The file of the command, as found here.
+    pub program: Vec<u8>,
+    /// Where it may run; none: here, whatever its neighbours do.
+    pub place: Option<Place>,
+}
+
+/// Where a stage may run, and what is known of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Place {
+    /// The host that has its files; none: it names no files, and any host will do.
+    pub host: Option<String>,
+    /// Mounts of that host.
+    pub views: Vec<View>,
+    /// Files it names, as they look from here.
+    pub checks: Vec<Checked>,
+    /// What it may touch.
+    pub access: Vec<Access>,
+    /// Whether it reads standard input.
+    pub reads_stdin: bool,
+    /// Whether it may leave before it has read that to its end.
+    pub is_early: bool,
+    /// Whether it can be run again without harm.
+    pub is_pure: bool,
+    /// Values of locale variables that must mean the same on both sides.
+    pub locales: Vec<String>,
+    /// Arguments that make it print its version.
+    pub version: Option<Vec<String>>,
+    /// Whether it shows who owns files.
+    pub shows_owners: bool,
+}
+
+/// One of a stage's descriptors.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Stdio {
+    /// It is closed.
+    Closed,
+    /// `/dev/null`.
+    Null,
+    /// A pipe, by its inode.
+    Pipe(u64),
+    /// A terminal, socket, device, or a file of this machine.
+    Here,
+    /// A file on a mount of this host.
+    There {
+        /// The host.
+        host: String,
+        /// The file's path.
+        path: Vec<u8>,
+        /// The position.
+        at: u64,
+        /// Whether what is written goes to its end, always.
+        append: bool,
+        /// How it looks from here.
+        seen: Seen,
+    },
+}
