@@ -3,11 +3,12 @@
 //!
 //! The invariant: both runs find the same fixture in the same place, and nothing of one is left when the other begins.
 
-#![allow(clippy::print_stdout)] // tallies are for people
+#![allow(clippy::print_stdout, clippy::print_stderr)] // tallies are for people
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -70,9 +71,18 @@ fn cases(path: &Path) -> Vec<Case> {
 /// What a file is: kind and permissions, and its content or where it points.
 type Left = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
+/// A name that sshfs gives to files that were removed while somebody had them open.
+fn is_passing(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_bytes().starts_with(b".fuse_hidden")
+}
+
 fn look(folder: &Path, left: &mut Left) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
+        if is_passing(&path) {
+            continue;
+        }
         let meta = path.symlink_metadata().unwrap();
         let content = if meta.is_symlink() {
             fs::read_link(&path).unwrap().into_os_string().into_vec()
@@ -101,37 +111,80 @@ struct Outcome {
     files: Left,
 }
 
-fn run(case: &Case, shell: &[&str], slot: &Path, template: &Path) -> Outcome {
-    // Folders without permissions may be left.
-    let _ = Command::new("chmod")
-        .args(["-R", "u+rwx"])
-        .arg(slot)
-        .stderr(Stdio::null())
-        .status();
-    let _ = fs::remove_dir_all(slot);
-    let copied = Command::new("cp")
-        .arg("-a")
-        .arg(template)
-        .arg(slot)
-        .status();
-    assert!(copied.unwrap().success());
-    let work = slot.join("work");
-    fs::create_dir(&work).unwrap();
-    fs::set_permissions(&work, fs::Permissions::from_mode(0o755)).unwrap();
+/// The hosts of a rig.
+const HOSTS: [&str; 2] = ["alpha", "beta"];
+
+/// Where a case runs.
+struct Slot {
+    /// The folder that has alpha, beta, local and work.
+    folder: PathBuf,
+    /// alpha and beta themselves, where they are mounts: what lies behind them.
+    exports: Option<[PathBuf; 2]>,
+}
+
+impl Slot {
+    /// Where the files of a folder can be changed and seen as they are.
+    fn real(&self, name: &str) -> PathBuf {
+        match (name, &self.exports) {
+            ("alpha", Some([alpha, _])) => alpha.clone(),
+            ("beta", Some([_, beta])) => beta.clone(),
+            _ => self.folder.join(name),
+        }
+    }
+
+    /// Puts the fixture there, whatever there was.
+    fn reset(&self, template: &Path) {
+        for name in ["alpha", "beta", "local", "work"] {
+            let real = self.real(name);
+            // Folders without permissions may be left.
+            let mut command = Command::new("chmod");
+            let _ = command
+                .args(["-R", "u+rwx"])
+                .arg(&real)
+                .stderr(Stdio::null())
+                .status();
+            // What is mounted stays the folder that it is.
+            let _ = fs::create_dir_all(&real);
+            for entry in fs::read_dir(&real).unwrap().flatten() {
+                let path = entry.path();
+                let removed = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    fs::remove_dir_all(&path)
+                } else {
+                    fs::remove_file(&path)
+                };
+                // sshfs removes those that were removed while open when they are closed.
+                let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+                assert!(removed.as_ref().err().is_none_or(is_gone), "{removed:?}");
+            }
+            if name == "work" {
+                fs::set_permissions(&real, fs::Permissions::from_mode(0o755)).unwrap();
+            } else {
+                let from = template.join(name).join(".");
+                let copied = Command::new("cp").arg("-a").arg(from).arg(&real).status();
+                assert!(copied.unwrap().success());
+            }
+        }
+    }
+}
+
+fn run(case: &Case, shell: &[&str], slot: &Slot, template: &Path) -> Outcome {
+    slot.reset(template);
+    let folder = &slot.folder;
+    let work = folder.join("work");
     let mut command = Command::new("setsid");
     command.arg("--wait").args(shell);
     if case.is_text {
         let text = case.script.strip_suffix(b"\n").unwrap();
         command.arg("-c").arg(OsStr::from_bytes(text)).arg("case");
     } else {
-        let file = slot.with_extension("case");
+        let file = folder.with_extension("case");
         fs::write(&file, &case.script).unwrap();
         command.arg(file);
     }
     let stdin = case
         .stdin
         .as_ref()
-        .map_or("/dev/null".into(), |file| slot.join(file));
+        .map_or("/dev/null".into(), |file| folder.join(file));
     command
         .args(&case.arguments)
         .current_dir(&work)
@@ -140,13 +193,15 @@ fn run(case: &Case, shell: &[&str], slot: &Path, template: &Path) -> Outcome {
         .env("HOME", &work)
         .env("LANG", "C.UTF-8")
         .env("TZ", "UTC")
-        .env("M", slot.join("alpha"))
-        .env("N", slot.join("beta"))
-        .env("L", slot.join("local"))
+        .env("M", folder.join("alpha"))
+        .env("N", folder.join("beta"))
+        .env("L", folder.join("local"))
         .stdin(File::open(stdin).unwrap());
     let output = command.output().unwrap();
     let mut files = Left::new();
-    look(slot, &mut files);
+    for name in ["alpha", "beta", "local", "work"] {
+        look(&slot.real(name), &mut files);
+    }
     Outcome {
         status: output.status.code(),
         stdout: output.stdout,
@@ -180,26 +235,56 @@ fn differences(one: &Outcome, two: &Outcome) -> String {
     text
 }
 
-#[test]
-fn scripts_give_what_they_give_under_their_own_shell() {
-    let base = if Path::new("/dev/shm").is_dir() {
-        "/dev/shm"
-    } else {
-        "/tmp"
-    };
-    let base = tempfile::tempdir_in(base).unwrap();
-    let template = base.path().join("template");
-    let made = Command::new("sh")
-        .arg(format!("{CASES}/fixture.sh"))
-        .arg(&template)
-        .status();
-    assert!(made.unwrap().success());
+fn all_cases() -> Vec<Case> {
     let mut files: Vec<PathBuf> = (fs::read_dir(format!("{CASES}/cases")).unwrap())
         .map(|entry| entry.unwrap().path())
         .collect();
     files.sort();
     let cases: Vec<Case> = files.iter().flat_map(|path| cases(path)).collect();
     assert!(cases.len() >= 600, "{}", cases.len());
+    let only = std::env::var("PERDURE_CASES").unwrap_or_default();
+    (cases.into_iter())
+        .filter(|case| case.place.contains(&only))
+        .collect()
+}
+
+fn template(base: &Path) -> PathBuf {
+    let template = base.join("template");
+    let made = Command::new("sh")
+        .arg(format!("{CASES}/fixture.sh"))
+        .arg(&template)
+        .status();
+    assert!(made.unwrap().success());
+    template
+}
+
+fn scratch() -> tempfile::TempDir {
+    let base = if Path::new("/dev/shm").is_dir() {
+        "/dev/shm"
+    } else {
+        "/tmp"
+    };
+    tempfile::tempdir_in(base).unwrap()
+}
+
+/// What differs between a case under its own shell and under nearsh.
+fn compare(case: &Case, slot: &Slot, template: &Path) -> String {
+    let option = format!("--shell={}", case.shell);
+    let own = run(case, &[&case.shell], slot, template);
+    let near = run(case, &[NEARSH, "--offload=always", &option], slot, template);
+    let found = differences(&own, &near);
+    if found.is_empty() {
+        found
+    } else {
+        format!("{}\n{found}", case.place)
+    }
+}
+
+#[test]
+fn scripts_give_what_they_give_under_their_own_shell() {
+    let base = scratch();
+    let template = template(base.path());
+    let cases = all_cases();
     let (next, edited, wrong) = (
         AtomicUsize::new(0),
         AtomicUsize::new(0),
@@ -207,27 +292,16 @@ fn scripts_give_what_they_give_under_their_own_shell() {
     );
     std::thread::scope(|scope| {
         for number in 0..2 {
-            let slot = base.path().join(format!("slot{number}"));
+            let slot = Slot {
+                folder: base.path().join(format!("slot{number}")),
+                exports: None,
+            };
             let (cases, template, next, edited, wrong) =
                 (&cases, &template, &next, &edited, &wrong);
             scope.spawn(move || {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let option = format!("--shell={}", case.shell);
-                    let own = run(case, &[&case.shell], &slot, template);
-                    let near = run(
-                        case,
-                        &[NEARSH, "--offload=always", &option],
-                        &slot,
-                        template,
-                    );
-                    edited.fetch_add(
-                        usize::from(is_edited(case, &slot, &option)),
-                        Ordering::Relaxed,
-                    );
-                    let found = differences(&own, &near);
-                    if !found.is_empty() {
-                        *wrong.lock().unwrap() += &format!("{}\n{found}", case.place);
-                    }
+                    *wrong.lock().unwrap() += &compare(case, &slot, template);
+                    edited.fetch_add(usize::from(is_edited(case, &slot)), Ordering::Relaxed);
                 }
             });
         }
@@ -237,22 +311,103 @@ fn scripts_give_what_they_give_under_their_own_shell() {
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{wrong}");
     assert!(
-        edited * 2 > cases.len(),
+        edited * 2 > cases.len() || cases.len() < 600,
         "only {edited} of {} are edited",
         cases.len()
     );
 }
 
+/// The same with alpha and beta on other machines: namespaces of this one, with a real sshd each and mounts by sshfs (`tests/near/rig`). What can
+/// run there does.
+#[test]
+fn scripts_give_the_same_where_their_files_lie_elsewhere() {
+    if let Some(folder) = std::env::var_os("PERDURE_IN_RIG") {
+        return in_rig(Path::new(&folder));
+    }
+    if !nix::unistd::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("left out: hosts need root and FUSE");
+        return;
+    }
+    let base = scratch();
+    template(base.path());
+    let rigs: Vec<_> = (0..2)
+        .map(|number| {
+            // Not in /dev/shm, which hosts have for themselves.
+            let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+            let mut command = Command::new(format!("{CASES}/rig"));
+            command.arg("up").arg(folder.path().join("rig")).args([
+                "--hosts",
+                "alpha,beta",
+                "--nearsh",
+                NEARSH,
+            ]);
+            for host in HOSTS {
+                let real = folder.path().join(host);
+                fs::create_dir(&real).unwrap();
+                let mut export = OsString::from(format!("{host}="));
+                export.push(real);
+                command.arg("--export").arg(export);
+            }
+            command
+                // What one run leaves must not be what the next one sees.
+                .args([
+                    "--sshfs",
+                    "dir_cache=no,attr_timeout=0,entry_timeout=0,ac_attr_timeout=0",
+                ])
+                .arg("--")
+                .arg(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "scripts_give_the_same_where_their_files_lie_elsewhere",
+                ])
+                .args(["--nocapture", "--test-threads=1"])
+                .env("PERDURE_IN_RIG", folder.path())
+                .env("PERDURE_TEMPLATE", base.path().join("template"))
+                .env("PERDURE_PART", number.to_string())
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            (folder, command.spawn().unwrap())
+        })
+        .collect();
+    for (_folder, rig) in rigs {
+        let output = rig.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        println!("{text}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}{errors}");
+    }
+}
+
+/// Every second case, on the client of a rig.
+fn in_rig(folder: &Path) {
+    let template = PathBuf::from(std::env::var_os("PERDURE_TEMPLATE").unwrap());
+    let part: usize = std::env::var("PERDURE_PART").unwrap().parse().unwrap();
+    let slot = Slot {
+        folder: folder.join("rig/mnt"),
+        exports: Some(HOSTS.map(|host| folder.join(host))),
+    };
+    let mut wrong = String::new();
+    let mut count = 0;
+    for case in all_cases().iter().skip(part).step_by(2) {
+        count += 1;
+        wrong += &compare(case, &slot, &template);
+    }
+    println!("{count} scripts");
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
 /// Whether nearsh puts a helper into the script at all.
-fn is_edited(case: &Case, slot: &Path, option: &str) -> bool {
+fn is_edited(case: &Case, slot: &Slot) -> bool {
     let mut command = Command::new(NEARSH);
-    command.args(["--offload=always", "--debug=edit", option]);
+    command.args(["--offload=always", "--debug=edit"]);
+    command.arg(format!("--shell={}", case.shell));
     if case.is_text {
         command
             .arg("-c")
             .arg(OsString::from_vec(case.script.clone()));
     } else {
-        command.arg(slot.with_extension("case"));
+        command.arg(slot.folder.with_extension("case"));
     }
     let shown = command
         .env_clear()
