@@ -12,9 +12,11 @@ nearsh runs shell scripts as bash does.
 Usage: nearsh [OPTIONS] FILE [ARGUMENT ...]
        nearsh [OPTIONS] -c TEXT [NAME [ARGUMENT ...]]
        nearsh [OPTIONS] -s [ARGUMENT ...]
+       nearsh stats
        nearsh agent --stdio [--restrict-to FOLDER]
 
-The last form is what nearsh runs by ssh on machines whose folders are mounted here.
+nearsh stats tells what ran on other machines lately. nearsh agent is what nearsh itself runs by ssh on machines whose folders are
+mounted here.
 
 Options of nearsh come first; others are the shell's.
   --shell=PROGRAM    the shell that runs the script (bash)
@@ -47,6 +49,7 @@ pub struct Args {
 pub enum Wish {
     Run(Args),
     Serve(agent::Options),
+    Stats,
     Tell(String),
 }
 
@@ -61,6 +64,9 @@ impl Args {
         };
         if words.first().is_some_and(|word| word == "agent") {
             return serve(&words[1..]).map(Wish::Serve);
+        }
+        if words.len() == 1 && words[0] == "stats" {
+            return Ok(Wish::Stats);
         }
         let mut rest = words.iter();
         for word in rest.by_ref() {

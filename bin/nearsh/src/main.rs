@@ -7,6 +7,7 @@
 mod args;
 mod entry;
 mod exit;
+mod stats;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -53,15 +54,20 @@ fn run() -> u8 {
                 Exit::Error as u8
             }
         },
+        Ok(Wish::Stats) => tell(&stats::text(&broker::records().unwrap_or_default())) as u8,
         Ok(Wish::Run(args)) => become_shell(&args) as u8,
-        Ok(Wish::Tell(text)) => match std::io::stdout().write_all(text.as_bytes()) {
-            Ok(()) => Exit::Ok as u8,
-            Err(_) => Exit::Error as u8,
-        },
+        Ok(Wish::Tell(text)) => tell(&text) as u8,
         Err(message) => {
             eprintln!("nearsh: {message}\nTry \"nearsh --help\".");
             Exit::Usage as u8
         }
+    }
+}
+
+fn tell(text: &str) -> Exit {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Exit::Ok,
+        Err(_) => Exit::Error,
     }
 }
 

@@ -393,7 +393,22 @@ fn in_rig(folder: &Path) {
         count += 1;
         wrong += &compare(case, &slot, &template);
     }
-    println!("{count} scripts");
+    // Of the last thousand groups, which are those of some hundred scripts.
+    let records = Command::new(NEARSH).arg("stats").output().unwrap().stdout;
+    let records = String::from_utf8(records).unwrap();
+    let here = records.lines().filter(|line| line.contains("(here: "));
+    println!(
+        "{count} scripts; of the last {} groups {} ran here",
+        records.lines().count() - 1,
+        here.clone().count()
+    );
+    let mut reasons = BTreeMap::new();
+    for line in here {
+        let reason = line.rsplit_once("(here: ").unwrap().1;
+        let reason = reason.rsplit_once(": ").map_or(reason, |(_, last)| last);
+        *reasons.entry(reason).or_insert(0) += 1;
+    }
+    println!("{reasons:#?}");
     assert!(wrong.is_empty(), "{wrong}");
 }
 

@@ -17,7 +17,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::{SigSet, Signal};
 use rustix::io::Errno;
@@ -25,10 +25,10 @@ use rustix::io::Errno;
 use crate::flow::Outgoing;
 use crate::tools::Tools;
 use crate::wire::{
-    Frame, FromBroker, Job, PIECE, Process, Sink, Source, StageCall, Stdio, ToBroker, View,
+    Frame, FromBroker, Job, PIECE, Process, Record, Sink, Source, StageCall, Stdio, ToBroker, View,
 };
 use decide::{Away, away, can_be_repeated, ends};
-use group::{Group, Member};
+use group::{Group, Member, Records};
 pub use group::{STDERR, STDIN, STDOUT};
 use host::Host;
 pub use host::Reach;
@@ -40,6 +40,19 @@ pub const WORD: &str = "@broker";
 
 /// How long it stays without anybody.
 const IDLE: Duration = Duration::from_secs(600);
+
+/// What ran elsewhere lately, oldest first; none: there is no broker.
+pub fn records() -> Option<Vec<Record>> {
+    let mut stream = connect()?;
+    Frame::of(&ToBroker::Records).write(&mut stream).ok()?;
+    match Frame::read(&mut stream).ok()?? {
+        Frame::Message(payload) => match Frame::message(&payload).ok()? {
+            FromBroker::Records(records) => Some(records),
+            _ => None,
+        },
+        _ => None,
+    }
+}
 
 /// How many scripts' wishes are remembered.
 const SESSIONS: usize = 1000;
@@ -53,6 +66,7 @@ struct Broker {
     /// The last scripts, and whether their stages run elsewhere whenever they can.
     sessions: Mutex<Vec<(u32, bool)>>,
     visits: AtomicUsize,
+    records: Arc<Records>,
 }
 
 /// A helper, seen from here.
@@ -84,6 +98,7 @@ pub fn serve(at: &Path) {
         meeting: Mutex::default(),
         sessions: Mutex::default(),
         visits: AtomicUsize::new(0),
+        records: Arc::default(),
     });
     loop {
         if !socket::comes(listener, IDLE) {
@@ -176,6 +191,9 @@ impl Broker {
             (ToBroker::Stage(call), _) => {
                 let chain = locked(&self.meeting).arrive(*call, visitor.clone());
                 self.settle(chain);
+            }
+            (ToBroker::Records, _) => {
+                visitor.out.tell(&FromBroker::Records(self.records.all()));
             }
             (ToBroker::Signal(signal), Some((group, member))) => group.signal(member, signal),
             (ToBroker::Written, Some((group, member))) => group.written(member),
@@ -307,7 +325,22 @@ impl Broker {
                 },
             })
             .collect();
-        let group = Group::new(&connection, job, members);
+        let stages = &calls[away.stages.clone()];
+        let names = stages.iter().map(|call| call.words.first());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let record = Record {
+            session: stages[0].session,
+            host: host.name.clone(),
+            commands: (names.flatten())
+                .map(|name| String::from_utf8_lossy(name).into_owned())
+                .collect(),
+            began: now.map_or(0, |since| since.as_millis() as u64),
+            took: 0,
+            came: 0,
+            went: 0,
+            trouble: None,
+        };
+        let group = Group::new(&connection, job, members, record, &self.records);
         for (member, visitor) in visitors.iter().enumerate() {
             *locked(&visitor.group) = Some((group.clone(), member));
         }

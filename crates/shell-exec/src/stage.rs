@@ -205,12 +205,12 @@ fn elsewhere(
     let ending = match remote::run(broker, call) {
         Outcome::Here => return None,
         Outcome::Ended(ending) => ending,
-        Outcome::Again(written) => {
+        Outcome::Again(written, held_back) => {
             let mut command = std::process::Command::new(program);
             command.args(&words[1..]).env_clear();
             command.envs(environment.iter().map(|(name, value)| (name, value)));
             std::os::unix::process::CommandExt::arg0(&mut command, &words[0]);
-            match remote::again(command, written) {
+            match remote::again(command, written, &held_back) {
                 Ok(ending) => ending,
                 Err(error) => {
                     return Some(Failure {

@@ -16,7 +16,7 @@ use std::io::{self, Read, Write};
 
 pub use message::{
     Access, Checked, Ending, FarHello, FromAgent, FromBroker, Hello, Job, Limits, Place, Process,
-    Seen, Sink, Source, StageCall, Stdio, ToAgent, ToBroker, Tool, View,
+    Record, Seen, Sink, Source, StageCall, Stdio, ToAgent, ToBroker, Tool, View,
 };
 
 /// What both ends of a connection must have in common; told in the first message of each.

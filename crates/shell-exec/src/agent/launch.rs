@@ -12,6 +12,7 @@ use landlock::{
     RulesetCreatedAttr,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,10 @@ pub fn run(words: &[OsString]) -> String {
     else {
         return "no launch".into();
     };
+    // The agent holds some back, and children inherit that.
+    if let Err(error) = SigSet::empty().thread_set_mask() {
+        return format!("signals cannot be let through: {}", error.desc());
+    }
     umask(Mode::from_bits_truncate(launch.limits.umask));
     for &(number, soft) in &launch.limits.soft {
         if let Err(why) = lower(number, soft) {

@@ -3,11 +3,13 @@
 //! The invariant: no helper's process ends before all of the group has: then each could still run its command here if the connection
 //! is lost, with the pipes between them that the shell made and that nobody has used.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::host::Connection;
 use crate::flow::Outgoing;
-use crate::wire::{Ending, Frame, FromAgent, FromBroker, ToAgent};
+use crate::wire::{Ending, Frame, FromAgent, FromBroker, Record, ToAgent};
 
 /// The numbers of a helper's streams.
 pub const STDIN: u32 = 1;
@@ -32,6 +34,33 @@ pub struct Group {
     job: u32,
     members: Vec<Member>,
     progress: Mutex<Progress>,
+    record: Mutex<Record>,
+    since: Instant,
+    records: Arc<Records>,
+}
+
+/// What ran elsewhere lately.
+#[derive(Default)]
+pub struct Records(Mutex<VecDeque<Record>>);
+
+impl Records {
+    /// How many are kept.
+    const MOST: usize = 1000;
+
+    /// One more.
+    pub fn add(&self, record: Record) {
+        let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if records.len() >= Self::MOST {
+            records.pop_front();
+        }
+        records.push_back(record);
+    }
+
+    /// All, oldest first.
+    pub fn all(&self) -> Vec<Record> {
+        let records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        records.iter().cloned().collect()
+    }
 }
 
 struct Progress {
@@ -44,7 +73,13 @@ struct Progress {
 
 impl Group {
     /// A group whose job is about to be sent.
-    pub fn new(connection: &Arc<Connection>, job: u32, members: Vec<Member>) -> Arc<Group> {
+    pub fn new(
+        connection: &Arc<Connection>,
+        job: u32,
+        members: Vec<Member>,
+        record: Record,
+        records: &Arc<Records>,
+    ) -> Arc<Group> {
         let count = members.len();
         let group = Arc::new(Group {
             connection: connection.clone(),
@@ -57,6 +92,9 @@ impl Group {
                 written: vec![false; count],
                 gone: vec![false; count],
             }),
+            record: Mutex::new(record),
+            since: Instant::now(),
+            records: records.clone(),
         });
         connection.enter(job, &group.streams(), &group);
         group
@@ -74,6 +112,19 @@ impl Group {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn note(&self, note: impl FnOnce(&mut Record)) {
+        note(&mut self.record.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// It is over: for those who ask what was.
+    fn keep(&self, trouble: Option<&str>) {
+        self.note(|record| {
+            record.took = self.since.elapsed().as_micros() as u64;
+            record.trouble = trouble.map(str::to_owned);
+            self.records.add(record.clone());
+        });
+    }
+
     fn tell_all(&self, message: &FromBroker) {
         for member in &self.members {
             member.helper.tell(message);
@@ -89,6 +140,9 @@ impl Group {
         else {
             return;
         };
+        if let Frame::Data(_, bytes) = &frame {
+            self.note(|record| record.came += bytes.len() as u64);
+        }
         for member in &self.members {
             let of = member.streams.iter().position(|s| *s == Some(number));
             if let Some(index) = of {
@@ -107,6 +161,9 @@ impl Group {
             | Frame::End(number)
             | Frame::Reset(number) => *number,
         };
+        if let Frame::Data(_, bytes) = &frame {
+            self.note(|record| record.went += bytes.len() as u64);
+        }
         let index = number.wrapping_sub(STDIN) as usize;
         let stream = self.members[member].streams.get(index).copied().flatten();
         if let Some(stream) = stream {
@@ -131,6 +188,7 @@ impl Group {
             FromAgent::Refused { why, .. } => {
                 self.progress().over = true;
                 self.connection.leave(self.job, &self.streams());
+                self.keep(Some(&why));
                 self.tell_all(&FromBroker::Local { why });
             }
             FromAgent::Exited {
@@ -207,6 +265,7 @@ impl Group {
             progress.over = true;
         }
         self.connection.leave(self.job, &self.streams());
+        self.keep(None);
         self.tell_all(&FromBroker::Done);
     }
 
@@ -219,6 +278,7 @@ impl Group {
             }
             progress.over = true;
         }
+        self.keep(Some(why));
         self.tell_all(&FromBroker::Lost(why.to_owned()));
     }
 }

@@ -45,16 +45,19 @@ fn is_private(folder: &Path, user: Uid) -> bool {
     })
 }
 
-/// The socket of brokers that are this very program: after an update there is another one.
+/// The socket of brokers that are this very program (after an update there is another one) and see the same files and hosts.
 fn path() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let meta = program.metadata()?;
+    let namespace = |name: &str| fs::read_link(format!("/proc/self/ns/{name}"));
     let text = format!(
-        "{} {} {} {}",
+        "{} {} {} {} {:?} {:?}",
         program.display(),
         meta.ino(),
         meta.mtime(),
-        meta.mtime_nsec()
+        meta.mtime_nsec(),
+        namespace("mnt")?,
+        namespace("net")?,
     );
     Ok(folder()?.join(format!("{:016x}", xxh3_64(text.as_bytes()))))
 }

@@ -47,8 +47,8 @@ pub enum Outcome {
     Here,
     /// It ran, and ended so.
     Ended(Ending),
-    /// It was begun elsewhere and can be begun again here; what was written already is to be left out.
-    Again(Written),
+    /// It was begun elsewhere and can be begun again here, with these signals held back; what was written already is to be left out.
+    Again(Written, SigSet),
     /// Nobody knows what became of it.
     Lost(String),
 }
@@ -115,8 +115,14 @@ pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
         output_is_whole: Arc::default(),
         again: role.again,
     };
-    std::mem::forget(held); // all threads keep signals back from here on
-    stage.serve(&broker, signals, &role)
+    let outcome = stage.serve(&broker, signals, &role);
+    // All threads keep signals back from here on: those that are to end this process come last.
+    let before = held.before;
+    std::mem::forget(held);
+    match outcome {
+        Outcome::Again(written, _) => Outcome::Again(written, before),
+        outcome => outcome,
+    }
 }
 
 /// How a stage stands for its command.
@@ -182,6 +188,7 @@ fn answer(
             FromBroker::Local { .. }
             | FromBroker::Exited { .. }
             | FromBroker::Done
+            | FromBroker::Records(_)
             | FromBroker::Lost(_) => return None,
         }
     }
@@ -328,10 +335,11 @@ impl Stage {
         if !self.again {
             return Outcome::Lost(why);
         }
-        Outcome::Again(Written {
+        let written = Written {
             output: self.inboxes[0].written.load(Ordering::Relaxed),
             errors: self.inboxes[1].written.load(Ordering::Relaxed),
-        })
+        };
+        Outcome::Again(written, SigSet::empty())
     }
 }
 
@@ -377,11 +385,21 @@ pub fn end_as(ending: Ending) {
 }
 
 /// Runs a command again, here, and leaves out what was written for it already. Gives back how it ended.
-pub fn again(mut command: std::process::Command, written: Written) -> io::Result<Ending> {
+pub fn again(
+    mut command: std::process::Command,
+    written: Written,
+    held_back: &SigSet,
+) -> io::Result<Ending> {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn()?;
+    // A child inherits what is held back.
+    let mine = held_back.thread_swap_mask(SigmaskHow::SIG_SETMASK);
+    let child = command.spawn();
+    if let Ok(mine) = mine {
+        let _ = mine.thread_set_mask();
+    }
+    let mut child = child?;
     let outputs = (child.stdout.take(), child.stderr.take());
     let errors = std::thread::spawn(move || {
         if let Some(from) = outputs.1 {

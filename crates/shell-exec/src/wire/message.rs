@@ -255,6 +255,8 @@ pub enum ToBroker {
     Stage(Box<StageCall>),
     /// A signal that the stage got.
     Signal(i32),
+    /// What ran elsewhere lately.
+    Records,
     /// All that the stage's process had to write is written, or nobody wants it.
     Written,
 }
@@ -289,8 +291,31 @@ pub enum FromBroker {
     },
     /// All of the group has ended; the stage may, too.
     Done,
+    /// The answer to [`ToBroker::Records`], oldest first.
+    Records(Vec<Record>),
     /// Nobody knows how it ended, and why, for people.
     Lost(String),
+}
+
+/// Stages that ran elsewhere, or were to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The process that began the script.
+    pub session: u32,
+    /// The host.
+    pub host: String,
+    /// Their commands' names.
+    pub commands: Vec<String>,
+    /// When they began, in milliseconds since 1970.
+    pub began: u64,
+    /// How long it took, in microseconds.
+    pub took: u64,
+    /// Bytes of their streams that came here.
+    pub came: u64,
+    /// Bytes that went there.
+    pub went: u64,
+    /// Why they ran here after all, or what is not known of them; none: all is well.
+    pub trouble: Option<String>,
 }
 
 /// A stage, as its helper sees it.

@@ -1,0 +1,45 @@
+//! What `nearsh stats` prints.
+
+use shell_exec::wire::Record;
+
+/// A line for each pipeline, or part of one, that ran elsewhere.
+pub fn text(records: &[Record]) -> String {
+    if records.is_empty() {
+        return "Nothing has run on another machine lately.\n".into();
+    }
+    let mut text = format!(
+        "{:<12} {:>9} {:>9} {:>9}  {}\n",
+        "host", "seconds", "came", "went", "commands"
+    );
+    for record in records {
+        let commands = record.commands.join(" | ");
+        text += &format!(
+            "{:<12} {:>9.3} {:>9} {:>9}  {commands}",
+            record.host,
+            record.took as f64 / 1e6,
+            size(record.came),
+            size(record.went),
+        );
+        if let Some(trouble) = &record.trouble {
+            text += &format!(" (here: {trouble})");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Bytes for people, with three digits.
+fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if value < 999.5 {
+            return if unit == "B" || value >= 99.95 {
+                format!("{value:.0} {unit}")
+            } else {
+                format!("{value:.1} {unit}")
+            };
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} TB")
+}
