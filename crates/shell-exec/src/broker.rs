@@ -197,7 +197,10 @@ impl Broker {
             }
             (ToBroker::Signal(signal), Some((group, member))) => group.signal(member, signal),
             (ToBroker::Written, Some((group, member))) => group.written(member),
-            (ToBroker::Signal(_) | ToBroker::Written, None) => {}
+            (ToBroker::Abandon, Some((group, _))) => {
+                group.abandon("what it has to write cannot be written here");
+            }
+            (ToBroker::Signal(_) | ToBroker::Written | ToBroker::Abandon, None) => {}
         }
     }
 
@@ -285,7 +288,11 @@ impl Broker {
             streams_of.push(streams);
             checks.extend(place.checks.iter().cloned());
             for stdio in &call.stdio {
-                if let Stdio::There { path, seen, .. } = stdio {
+                if let Stdio::There {
+                    path, seen, host, ..
+                } = stdio
+                    && *host == away.host
+                {
                     checks.push(crate::wire::Checked {
                         path: path.clone(),
                         seen: *seen,

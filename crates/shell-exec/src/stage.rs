@@ -165,8 +165,10 @@ fn elsewhere(
         folder: &folder,
         mounts: &mounts,
     };
-    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout()].map(|fd| stage.stdio(fd));
-    let place = stage.place();
+    let (stdio, place) = match stage.stdio() {
+        Some(stdio) => (stdio, stage.place()),
+        None => ([Stdio::Here, Stdio::Here], None),
+    };
     let has_neighbour = |stage: Option<usize>, stdio: &Stdio| {
         let has = stage.and_then(|stage| tag.helpers.get(stage)) == Some(&true);
         has && matches!(stdio, Stdio::Pipe(_))
@@ -203,7 +205,7 @@ fn elsewhere(
         place,
     };
     let ending = match remote::run(broker, call) {
-        Outcome::Here => return None,
+        Outcome::Here | Outcome::Back => return None,
         Outcome::Ended(ending) => ending,
         Outcome::Again(written, held_back) => {
             let mut command = std::process::Command::new(program);

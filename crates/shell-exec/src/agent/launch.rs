@@ -61,16 +61,17 @@ pub fn run(words: &[OsString]) -> String {
     if let Err(error) = SigSet::empty().thread_set_mask() {
         return format!("signals cannot be let through: {}", error.desc());
     }
+    // Bounds first: they need more descriptors than the command may be allowed.
+    if let Some(access) = &launch.access
+        && let Err(why) = confine(access)
+    {
+        return why;
+    }
     umask(Mode::from_bits_truncate(launch.limits.umask));
     for &(number, soft) in &launch.limits.soft {
         if let Err(why) = lower(number, soft) {
             return why;
         }
-    }
-    if let Some(access) = &launch.access
-        && let Err(why) = confine(access)
-    {
-        return why;
     }
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let file = PathBuf::from(OsStr::from_bytes(&launch.program));
@@ -125,10 +126,12 @@ fn confine(access: &[Access]) -> Result<(), String> {
         .and_then(|ruleset| ruleset.create())
         .map_err(|error| told(&error))?;
     let mut rules = Vec::new();
-    let mut add = |path: &Path, write: bool| {
-        // What is not there cannot be touched.
-        let Ok(opened) = PathFd::new(path) else {
-            return;
+    let mut add = |path: &Path, write: bool| -> Result<(), String> {
+        let opened = match PathFd::new(path) {
+            Ok(opened) => opened,
+            // What is not there cannot be touched.
+            Err(_) if path.symlink_metadata().is_err() => return Ok(()),
+            Err(error) => return Err(told(&error)),
         };
         let mut rights = if write {
             AccessFs::from_all(abi)
@@ -139,15 +142,16 @@ fn confine(access: &[Access]) -> Result<(), String> {
             rights &= AccessFs::from_file(abi);
         }
         rules.push(PathBeneath::new(opened, rights));
+        Ok(())
     };
     for folder in SYSTEM {
-        add(Path::new(folder), false);
+        add(Path::new(folder), false)?;
     }
     for device in DEVICES {
-        add(Path::new(device), true);
+        add(Path::new(device), true)?;
     }
     for Access { path, write } in access {
-        add(Path::new(OsStr::from_bytes(path)), *write);
+        add(Path::new(OsStr::from_bytes(path)), *write)?;
     }
     ruleset
         .add_rules(rules.into_iter().map(Ok::<_, landlock::RulesetError>))

@@ -69,7 +69,17 @@ struct Progress {
     exited: Vec<bool>,
     written: Vec<bool>,
     gone: Vec<bool>,
+    /// Who has written messages.
+    complains: Vec<bool>,
+    /// What waits: messages, and that somebody has ended.
+    held: Vec<(usize, Frame)>,
+    held_bytes: usize,
+    /// Whether nothing waits any more.
+    is_told: bool,
 }
+
+/// How many bytes of messages wait, at most.
+const HELD: usize = 64 << 10;
 
 impl Group {
     /// A group whose job is about to be sent.
@@ -91,11 +101,18 @@ impl Group {
                 exited: vec![false; count],
                 written: vec![false; count],
                 gone: vec![false; count],
+                complains: vec![false; count],
+                held: Vec::new(),
+                held_bytes: 0,
+                is_told: false,
             }),
             record: Mutex::new(record),
             since: Instant::now(),
             records: records.clone(),
         });
+        if !group.can_be_repeated() {
+            group.progress().is_told = true;
+        }
         connection.enter(job, &group.streams(), &group);
         group
     }
@@ -131,6 +148,43 @@ impl Group {
         }
     }
 
+    /// Whether all of it may be run again from the beginning.
+    fn can_be_repeated(&self) -> bool {
+        let repeats =
+            |member: &Member| matches!(member.role, FromBroker::Remote { again: true, .. });
+        self.members.iter().all(repeats)
+    }
+
+    /// Whether messages of errors are to wait. What fails before it has given anything is run again here, and complains as it does here:
+    /// whatever it was that it may not touch there, or that is called otherwise.
+    fn holds(&self, member: usize, stream: u32, bytes: &[u8]) -> bool {
+        let mut progress = self.progress();
+        if progress.is_told {
+            return false;
+        }
+        if stream == STDERR {
+            progress.complains[member] = true;
+            progress.held_bytes += bytes.len();
+            let frame = Frame::Data(STDERR, bytes.to_vec());
+            progress.held.push((member, frame));
+            if progress.held_bytes < HELD {
+                return true;
+            }
+        }
+        drop(progress);
+        self.tell_held();
+        stream == STDERR
+    }
+
+    /// What waited is passed on, and nothing waits from now on.
+    fn tell_held(&self) {
+        let mut progress = self.progress();
+        progress.is_told = true;
+        for (member, frame) in std::mem::take(&mut progress.held) {
+            self.members[member].helper.send(frame);
+        }
+    }
+
     /// A frame from the agent, for one of the helpers.
     pub fn pass(&self, frame: Frame) {
         let (Frame::Data(number, _)
@@ -140,16 +194,30 @@ impl Group {
         else {
             return;
         };
-        if let Frame::Data(_, bytes) = &frame {
-            self.note(|record| record.came += bytes.len() as u64);
-        }
-        for member in &self.members {
-            let of = member.streams.iter().position(|s| *s == Some(number));
-            if let Some(index) = of {
-                member.helper.send(frame.renumbered(index as u32 + STDIN));
-                return;
+        let of = |(at, member): (usize, &Member)| {
+            let index = member.streams.iter().position(|s| *s == Some(number))?;
+            Some((at, index as u32 + STDIN))
+        };
+        let Some((member, stream)) = self.members.iter().enumerate().find_map(of) else {
+            return;
+        };
+        match &frame {
+            Frame::Data(_, bytes) => {
+                self.note(|record| record.came += bytes.len() as u64);
+                if self.holds(member, stream, bytes) {
+                    return;
+                }
             }
+            Frame::End(_) if stream == STDERR => {
+                let mut progress = self.progress();
+                if !progress.is_told {
+                    progress.held.push((member, Frame::End(STDERR)));
+                    return;
+                }
+            }
+            _ => {}
         }
+        self.members[member].helper.send(frame.renumbered(stream));
     }
 
     /// A frame from a helper, for the agent.
@@ -205,9 +273,37 @@ impl Group {
         let Some(of) = self.members.get(member) else {
             return;
         };
-        of.helper.tell(&FromBroker::Exited { ending, positions });
-        self.progress().exited[member] = true;
+        let fails = {
+            let mut progress = self.progress();
+            progress.exited[member] = true;
+            let failed = ending != Ending::Status(0) && progress.complains[member];
+            failed && !progress.is_told && !progress.over
+        };
+        if fails && self.can_be_repeated() {
+            self.abandon("it failed there before it had given anything");
+            return;
+        }
+        let exited = Frame::of(&FromBroker::Exited { ending, positions });
+        let all_have = {
+            let mut progress = self.progress();
+            if progress.is_told {
+                of.helper.send(exited);
+            } else {
+                progress.held.push((member, exited));
+            }
+            progress.exited.iter().all(|&is| is)
+        };
+        if all_have {
+            self.tell_held();
+        }
         self.perhaps_over();
+    }
+
+    /// All of it is to run here.
+    pub fn abandon(&self, why: &str) {
+        self.connection.out.tell(&ToAgent::Cancel { job: self.job });
+        self.connection.leave(self.job, &self.streams());
+        self.lost(why);
     }
 
     /// A helper has written all that there was.

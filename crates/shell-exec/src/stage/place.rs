@@ -192,16 +192,38 @@ impl Stage<'_> {
         }
     }
 
-    /// What one of this process' descriptors is.
-    pub fn stdio(&self, fd: BorrowedFd<'_>) -> Stdio {
-        let Ok(stat) = fstat(fd) else {
-            return Stdio::Closed;
-        };
+    /// Descriptors 0 and 1 of this process. `None`: the command would fail with one of them, or do with it what only it knows.
+    pub fn stdio(&self) -> Option<[Stdio; 2]> {
+        let [stdin, stdout, stderr] = [
+            rustix::stdio::stdin(),
+            rustix::stdio::stdout(),
+            rustix::stdio::stderr(),
+        ];
+        let input = self.one(stdin, OFlags::WRONLY)?;
+        let mut output = self.one(stdout, OFlags::RDONLY)?;
+        // Who writes messages into the same file writes where output ends: that must be known here.
+        if matches!(output, Stdio::There { .. })
+            && let (Ok(one), Ok(other)) = (fstat(stdout), fstat(stderr))
+            && (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+        {
+            output = Stdio::Here;
+        }
+        Some([input, output])
+    }
+
+    /// What a descriptor is, unless it is opened so that it is of no use.
+    fn one(&self, fd: BorrowedFd<'_>, useless: OFlags) -> Option<Stdio> {
+        let stat = fstat(fd).ok()?;
+        if fcntl_getfl(fd).ok()? & OFlags::ACCMODE == useless {
+            return None;
+        }
         match stat.st_mode & 0o170_000 {
-            0o010_000 => Stdio::Pipe(stat.st_ino ^ stat.st_dev.rotate_left(40)),
-            0o020_000 if stat.st_rdev == rustix::fs::makedev(1, 3) => Stdio::Null,
-            0o100_000 => self.there(fd, &stat).unwrap_or(Stdio::Here),
-            _ => Stdio::Here,
+            0o010_000 => Some(Stdio::Pipe(stat.st_ino ^ stat.st_dev.rotate_left(40))),
+            0o020_000 if stat.st_rdev == rustix::fs::makedev(1, 3) => Some(Stdio::Null),
+            // Other devices do as they like.
+            0o020_000 if !rustix::termios::isatty(fd) => None,
+            0o100_000 => Some(self.there(fd, &stat).unwrap_or(Stdio::Here)),
+            _ => Some(Stdio::Here),
         }
     }
 

@@ -47,6 +47,8 @@ pub enum Outcome {
     Here,
     /// It ran, and ended so.
     Ended(Ending),
+    /// It was begun elsewhere, and cannot be ended so; it runs here, from the beginning: all is as it was then.
+    Back,
     /// It was begun elsewhere and can be begun again here, with these signals held back; what was written already is to be left out.
     Again(Written, SigSet),
     /// Nobody knows what became of it.
@@ -112,13 +114,19 @@ pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
         window: Window::new(),
         inboxes: [Inbox::new(), Inbox::new()],
         pumps: Mutex::default(),
-        output_is_whole: Arc::default(),
+        output_failed: Arc::default(),
+        has_ended: AtomicBool::new(false),
         again: role.again,
+        began_at: beginning(),
     };
     let outcome = stage.serve(&broker, signals, &role);
     // All threads keep signals back from here on: those that are to end this process come last.
     let before = held.before;
-    std::mem::forget(held);
+    if matches!(outcome, Outcome::Back) {
+        drop(held);
+    } else {
+        std::mem::forget(held);
+    }
     match outcome {
         Outcome::Again(written, _) => Outcome::Again(written, before),
         outcome => outcome,
@@ -130,6 +138,29 @@ struct Role {
     stdin: bool,
     stdout: bool,
     again: bool,
+}
+
+/// Where standard output is, if that is a file: its length if all is written to its end.
+fn beginning() -> Option<u64> {
+    let stdout = rustix::stdio::stdout();
+    let stat = rustix::fs::fstat(stdout).ok()?;
+    if stat.st_mode & 0o170_000 != 0o100_000 {
+        return None;
+    }
+    if appends() {
+        return u64::try_from(stat.st_size).ok();
+    }
+    seek(stdout, SeekFrom::Current(0)).ok()
+}
+
+fn appends() -> bool {
+    rustix::fs::fcntl_getfl(rustix::stdio::stdout())
+        .is_ok_and(|flags| flags.contains(rustix::fs::OFlags::APPEND))
+}
+
+/// Has standard output, if it grows at its end, end there again.
+fn ends_at(at: u64) -> bool {
+    !appends() || rustix::fs::ftruncate(rustix::stdio::stdout(), at).is_ok()
 }
 
 /// Waits for what the broker says; none if the command is to run here.
@@ -201,10 +232,14 @@ struct Stage {
     /// Of standard output and error.
     inboxes: [Arc<Inbox>; 2],
     pumps: Mutex<Vec<JoinHandle<()>>>,
-    /// Whether all that goes to standard output has come.
-    output_is_whole: Arc<AtomicBool>,
+    /// Why not all of that could be written.
+    output_failed: Arc<Mutex<Option<Errno>>>,
+    /// Whether the command has ended: standard output is closed then.
+    has_ended: AtomicBool,
     /// Whether the command can be begun again here.
     again: bool,
+    /// Where standard output was, if it is a file.
+    began_at: Option<u64>,
 }
 
 impl Stage {
@@ -229,17 +264,21 @@ impl Stage {
     /// Has what comes on a stream written to a descriptor.
     fn write_to(&self, fd: io::Result<OwnedFd>, inbox: usize, stream: u32) {
         let (inbox, out) = (self.inboxes[inbox].clone(), self.out.clone());
-        let is_whole = self.output_is_whole.clone();
+        let failed = self.output_failed.clone();
+        let can_go_back = self.again && self.began_at.is_some();
         let pump = std::thread::spawn(move || {
-            match fd {
-                Ok(fd) => drop(receive_all(&fd, &inbox, &out, stream)),
+            let written = match fd {
+                Ok(fd) => receive_all(&fd, &inbox, &out, stream),
                 // It is closed: writing to it fails, for the command too.
-                Err(_) => out.send(Frame::Reset(stream)),
-            }
-            if stream == STDOUT && is_whole.load(Ordering::SeqCst) {
-                // Who reads it should see its end now, though this process stays until its whole group has ended.
-                if let Ok(null) = File::open("/dev/null") {
-                    let _ = rustix::stdio::dup2_stdout(&null);
+                Err(_) => {
+                    out.send(Frame::Reset(stream));
+                    Ok(())
+                }
+            };
+            if let (STDOUT, Err(error)) = (stream, written) {
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                if can_go_back {
+                    out.tell(&ToBroker::Abandon);
                 }
             }
         });
@@ -264,10 +303,15 @@ impl Stage {
                     Ok(FromBroker::Exited { ending, positions }) => {
                         ended = Some(ending);
                         self.window.close();
+                        self.has_ended.store(true, Ordering::SeqCst);
                         self.finish(positions);
                     }
                     Ok(FromBroker::Done) => {
                         return match ended {
+                            // It may have ended well, there; here it could not have written all of its output.
+                            Some(_) if self.has_no_reader() => {
+                                Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32))
+                            }
                             Some(ending) => Outcome::Ended(ending),
                             None => Outcome::Lost("how it ended was not told".into()),
                         };
@@ -286,9 +330,6 @@ impl Stage {
                 Frame::Credit(STDIN, bytes) => self.window.add(bytes),
                 Frame::Reset(STDIN) => self.window.close(),
                 Frame::End(stream) => {
-                    if stream == STDOUT {
-                        self.output_is_whole.store(true, Ordering::SeqCst);
-                    }
                     if let Some(inbox) = self.inbox(stream) {
                         inbox.end();
                     }
@@ -296,6 +337,17 @@ impl Stage {
                 Frame::Credit(..) | Frame::Reset(_) => {}
             }
         }
+    }
+
+    fn failure(&self) -> Option<Errno> {
+        *self
+            .output_failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_no_reader(&self) -> bool {
+        self.failure() == Some(Errno::PIPE)
     }
 
     fn inbox(&self, stream: u32) -> Option<&Arc<Inbox>> {
@@ -320,6 +372,10 @@ impl Stage {
             for pump in pumps {
                 let _ = pump.join();
             }
+            // Who reads its output should see the end of that now, though this process stays until its whole group has ended.
+            if let Ok(null) = File::open("/dev/null") {
+                let _ = rustix::stdio::dup2_stdout(&null);
+            }
             out.tell(&ToBroker::Written);
         });
     }
@@ -335,10 +391,23 @@ impl Stage {
         if !self.again {
             return Outcome::Lost(why);
         }
+        if self.has_no_reader() {
+            return Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32));
+        }
+        // The command itself meets what could not be written, at the same byte.
+        if let (Some(_), Some(at)) = (self.failure(), self.began_at) {
+            let stdout = rustix::stdio::stdout();
+            if seek(stdout, SeekFrom::Start(at)).is_ok() && ends_at(at) {
+                return Outcome::Back;
+            }
+        }
         let written = Written {
             output: self.inboxes[0].written.load(Ordering::Relaxed),
             errors: self.inboxes[1].written.load(Ordering::Relaxed),
         };
+        if written == Written::default() && !self.has_ended.load(Ordering::SeqCst) {
+            return Outcome::Back;
+        }
         Outcome::Again(written, SigSet::empty())
     }
 }

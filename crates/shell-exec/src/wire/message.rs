@@ -259,6 +259,8 @@ pub enum ToBroker {
     Records,
     /// All that the stage's process had to write is written, or nobody wants it.
     Written,
+    /// What it had to write could not be written: all of its group is to run here.
+    Abandon,
 }
 
 /// What a broker tells a helper.
@@ -375,8 +377,6 @@ pub struct Place {
 /// One of a stage's descriptors.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Stdio {
-    /// It is closed.
-    Closed,
     /// `/dev/null`.
     Null,
     /// A pipe, by its inode.
