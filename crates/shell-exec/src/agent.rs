@@ -19,7 +19,9 @@ use nix::sys::signal::{SigSet, Signal};
 
 use crate::flow::{Inbox, Outgoing, Window, receive_all, send_all};
 use crate::tools::Tools;
-use crate::wire::{FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent};
+use crate::wire::{
+    FIRST_IN, FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW,
+};
 use job::{Running, Target, position};
 use view::Views;
 
@@ -220,7 +222,7 @@ impl Agent {
                     inbox
                 });
                 let mut window = |number: u32| {
-                    let window = Window::new();
+                    let window = Window::new(WINDOW);
                     streams.insert(number, Stream::Out(window.clone()));
                     window
                 };
@@ -246,7 +248,7 @@ impl Agent {
                 let agent = self.clone();
                 // Not waited for: it may have nothing more to write, and not know it.
                 std::thread::spawn(move || {
-                    let _ = receive_all(fd, &inbox, &agent.out, number);
+                    let _ = receive_all(fd, &inbox, &agent.out, number, FIRST_IN);
                     locked(&agent.streams).remove(&number);
                 });
             }
@@ -257,7 +259,7 @@ impl Agent {
                 let agent = self.clone();
                 let (fd, number) = from;
                 pumps.push(std::thread::spawn(move || {
-                    send_all(fd, &window, &agent.out, number, |_| {});
+                    send_all(fd, &window, &agent.out, number);
                     locked(&agent.streams).remove(&number);
                 }));
             }

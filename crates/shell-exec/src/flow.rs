@@ -13,6 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
+#[cfg(test)]
+use crate::wire::FIRST_IN;
 use crate::wire::{Frame, PIECE, WINDOW};
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -85,11 +87,11 @@ struct Credit {
 }
 
 impl Window {
-    /// A stream begins with a whole window: its first bytes need not wait for a round trip.
-    pub fn new() -> Arc<Window> {
+    /// A stream begins with some credit: its first bytes need not wait for a round trip.
+    pub fn new(first: u32) -> Arc<Window> {
         Arc::new(Window {
             state: Mutex::new(Credit {
-                bytes: WINDOW.into(),
+                bytes: first.into(),
                 closed: false,
             }),
             changed: Condvar::new(),
@@ -138,15 +140,8 @@ impl Window {
     }
 }
 
-/// Sends what comes out of a descriptor, until its end, or until nobody wants it; the descriptor is closed then. What it sent is what `looks` has
-/// seen.
-pub fn send_all(
-    from: OwnedFd,
-    window: &Window,
-    out: &Outgoing,
-    stream: u32,
-    mut looks: impl FnMut(&[u8]),
-) {
+/// Sends what comes out of a descriptor, until its end, or until nobody wants it; the descriptor is closed then.
+pub fn send_all(from: OwnedFd, window: &Window, out: &Outgoing, stream: u32) {
     let mut piece = vec![0; PIECE];
     while let Some(most) = window.wait() {
         if let Some(wake) = &window.wake {
@@ -167,7 +162,6 @@ pub fn send_all(
             Ok(0) => break,
             Ok(had) => {
                 window.take(had);
-                looks(&piece[..had]);
                 out.send(Frame::Data(stream, piece[..had].to_vec()));
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
@@ -258,7 +252,8 @@ impl Inbox {
     }
 }
 
-/// Writes what comes on a stream into a descriptor, asking for it as there is room, until its end or until nobody reads it.
+/// Writes what comes on a stream into a descriptor, asking for more as there is room, until its end or until nobody reads it. `first`: the credit
+/// that the stream began with; it grows to a whole window with what is read.
 ///
 /// # Errors
 /// Why the rest could not be written; whoever sends was told that no more is wanted.
@@ -267,7 +262,9 @@ pub fn receive_all(
     inbox: &Inbox,
     out: &Outgoing,
     stream: u32,
+    first: u32,
 ) -> Result<(), Errno> {
+    let mut window = first;
     let mut owed = 0;
     while let Some(piece) = inbox.next() {
         if let Err(error) = write_piece(&into, &piece) {
@@ -277,8 +274,10 @@ pub fn receive_all(
         }
         inbox.done(piece.len());
         owed += piece.len() as u32;
-        if owed >= WINDOW / 4 {
-            out.send(Frame::Credit(stream, owed));
+        if owed >= window / 4 {
+            let more = owed.min(WINDOW - window);
+            window += more;
+            out.send(Frame::Credit(stream, owed + more));
             owed = 0;
         }
     }
@@ -309,7 +308,7 @@ mod tests {
     use std::io::Read;
 
     /// Both ends of a stream, joined by two queues.
-    fn joined(bytes: usize, reads: usize) -> (usize, bool) {
+    fn joined(bytes: usize, reads: usize, first: u32) -> (usize, bool) {
         let (source, mut feed) = {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
             (read, File::from(write))
@@ -318,7 +317,7 @@ mod tests {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
             (File::from(read), write)
         };
-        let (window, inbox) = (Window::new(), Inbox::new());
+        let (window, inbox) = (Window::new(first), Inbox::new());
         let (there, there_end) = channel();
         let (back, back_end) = channel();
         let feeder = std::thread::spawn(move || {
@@ -329,11 +328,11 @@ mod tests {
         });
         let sender = {
             let window = window.clone();
-            std::thread::spawn(move || send_all(source, &window, &Outgoing(there), 1, |_| {}))
+            std::thread::spawn(move || send_all(source, &window, &Outgoing(there), 1))
         };
         let receiver = {
             let inbox = inbox.clone();
-            std::thread::spawn(move || receive_all(into, &inbox, &Outgoing(back), 1))
+            std::thread::spawn(move || receive_all(into, &inbox, &Outgoing(back), 1, first))
         };
         let carrier = std::thread::spawn(move || {
             for frame in there_end {
@@ -367,13 +366,17 @@ mod tests {
 
     #[test]
     fn all_bytes_arrive() {
-        assert_eq!(joined(9_000_000, 9_000_000), (9_000_000, true));
+        for first in [WINDOW, FIRST_IN, 1] {
+            assert_eq!(joined(9_000_000, 9_000_000, first), (9_000_000, true));
+        }
     }
 
     #[test]
     fn a_reader_that_leaves_stops_the_writer() {
-        let (fed, whole) = joined(900_000_000, 5_000);
+        let (fed, whole) = joined(900_000_000, 5_000, WINDOW);
         assert!(fed < 20_000_000 && !whole, "{fed}");
+        let (fed, whole) = joined(900_000_000, 500, FIRST_IN);
+        assert!(fed < 500_000 && !whole, "{fed}");
     }
 
     #[test]

@@ -166,7 +166,10 @@ fn elsewhere(
         mounts: &mounts,
     };
     let (stdio, place) = match stage.stdio() {
-        Some(stdio) => (stdio, stage.place()),
+        Some(stdio) => {
+            let place = stage.place(&stdio[0]);
+            (stdio, place)
+        }
         None => ([Stdio::Here, Stdio::Here], None),
     };
     let has_neighbour = |stage: Option<usize>, stdio: &Stdio| {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A stream is one direction of bytes inside a job: a process' input, output or errors. It is flow-controlled end to end by *credit*: who
-//! sends may send a window's worth at first, then as many bytes as the reader has taken, so nobody between them ever has to wait or to drop. `End` says that no
+//! sends may send some at first, then as the reader has taken them, so nobody between them ever has to wait or to drop. `End` says that no
 //! more comes, `Reset` that no more is wanted. Everything else is a message.
 //!
 //! The invariant: a frame that cannot be read ends the connection; nothing is guessed.
@@ -25,6 +25,9 @@ pub const PROTOCOL: u32 = 1;
 /// How many bytes a reader asks for ahead, at most. Two megabytes are what 5 Gb/s hold at 3 ms, and what ssh itself lets pass
 /// unacknowledged in one of its channels.
 pub const WINDOW: u32 = 2 << 20;
+
+/// What may be sent at first of what goes to a process: as much as a pipe holds, for who writes it would notice early that nobody reads it.
+pub const FIRST_IN: u32 = 64 << 10;
 
 /// The longest payload of one data frame.
 pub const PIECE: usize = 128 << 10;

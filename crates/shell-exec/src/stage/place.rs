@@ -44,8 +44,8 @@ fn seen(stat: &rustix::fs::Stat, mount: &Mount) -> Seen {
 }
 
 impl Stage<'_> {
-    /// Where it may run besides here; none: nowhere.
-    pub fn place(&self) -> Option<Place> {
+    /// Where it may run besides here; none: nowhere. `stdin`: what its standard input is.
+    pub fn place(&self, stdin: &Stdio) -> Option<Place> {
         let name = self.words.first()?.to_str()?;
         let annotation = annotations::of(name)?;
         let words: Vec<Vec<u8>> = (self.words.iter())
@@ -84,8 +84,13 @@ impl Stage<'_> {
                 call.of.folder == Folder::Writes,
             )?;
         }
-        if place.host.is_none() && call.of.effect != Effect::Pure {
-            return None;
+        if place.host.is_none() {
+            if call.of.effect != Effect::Pure {
+                return None;
+            }
+            if let Stdio::There { host, .. } = stdin {
+                place.views = views(self.mounts, host)?;
+            }
         }
         Some(place)
     }

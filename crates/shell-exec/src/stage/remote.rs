@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use crate::broker::{STDERR, STDIN, STDOUT};
 use crate::flow::{Inbox, Outgoing, Window, receive_all, send_all};
-use crate::wire::{Ending, Frame, FromBroker, StageCall, ToBroker};
+use crate::wire::{Ending, FIRST_IN, Frame, FromBroker, StageCall, ToBroker, WINDOW};
 
 /// How long a broker may take to say anything at all.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -111,7 +111,7 @@ pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
     };
     let stage = Stage {
         out: Outgoing::new(write, |_| {}),
-        window: Window::new(),
+        window: Window::new(FIRST_IN),
         inboxes: [Inbox::new(), Inbox::new()],
         pumps: Mutex::default(),
         output_failed: Arc::default(),
@@ -252,7 +252,7 @@ impl Stage {
             && let Ok(fd) = rustix::stdio::stdin().try_clone_to_owned()
         {
             let (window, out) = (self.window.clone(), self.out.clone());
-            std::thread::spawn(move || send_all(fd, &window, &out, STDIN, |_| {}));
+            std::thread::spawn(move || send_all(fd, &window, &out, STDIN));
         }
         if role.stdout {
             self.write_to(rustix::stdio::stdout().try_clone_to_owned(), 0, STDOUT);
@@ -268,7 +268,7 @@ impl Stage {
         let can_go_back = self.again && self.began_at.is_some();
         let pump = std::thread::spawn(move || {
             let written = match fd {
-                Ok(fd) => receive_all(&fd, &inbox, &out, stream),
+                Ok(fd) => receive_all(&fd, &inbox, &out, stream, WINDOW),
                 // It is closed: writing to it fails, for the command too.
                 Err(_) => {
                     out.send(Frame::Reset(stream));
