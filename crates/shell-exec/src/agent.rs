@@ -227,7 +227,8 @@ impl Agent {
                     window
                 };
                 let stdout = one.stdout.as_ref().map(|(_, number)| window(*number));
-                flows.push((stdin, stdout, window(one.stderr.1)));
+                let stderr = one.stderr.as_ref().map(|(_, number)| window(*number));
+                flows.push((stdin, stdout, stderr));
             }
         }
         self.out.tell(&FromAgent::Started { job: number });
@@ -252,7 +253,7 @@ impl Agent {
                     locked(&agent.streams).remove(&number);
                 });
             }
-            for (from, window) in [stdout.zip(window), Some((stderr, errors))]
+            for (from, window) in [stdout.zip(window), stderr.zip(errors)]
                 .into_iter()
                 .flatten()
             {

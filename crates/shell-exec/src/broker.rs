@@ -275,7 +275,7 @@ impl Broker {
                 .ok_or("the command cannot be read here")?;
             let mut number = || host.number();
             let (stdin, stdout) = ends(calls, away, index, &mut number);
-            let stderr = host.number();
+            let stderr = (!call.is_merged).then(|| host.number());
             let stream = |source: &Source| match source {
                 Source::Stream(number) => Some(*number),
                 _ => None,
@@ -284,7 +284,7 @@ impl Broker {
                 Sink::Stream(number) => Some(*number),
                 _ => None,
             };
-            let streams = [stream(&stdin), sunk(&stdout), Some(stderr)];
+            let streams = [stream(&stdin), sunk(&stdout), stderr];
             streams_of.push(streams);
             checks.extend(place.checks.iter().cloned());
             for stdio in &call.stdio {
@@ -328,6 +328,7 @@ impl Broker {
                     host: host.name.clone(),
                     stdin: streams[0].is_some(),
                     stdout: streams[1].is_some(),
+                    stderr: streams[2].is_some(),
                     again,
                 },
             })

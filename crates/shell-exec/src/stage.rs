@@ -192,6 +192,8 @@ fn elsewhere(
     }
     let broker = broker::begin().ok()?;
     let far_folder = place.as_ref().map(|place| stage.far_folder(place));
+    let host = place.as_ref().and_then(|place| place.host.as_deref());
+    let adds_umask = host.is_some_and(|host| stage.adds_umask(host));
     let bytes = |text: &OsStr| text.as_bytes().to_vec();
     let call = StageCall {
         shell: nix::unistd::getppid().as_raw(),
@@ -202,8 +204,9 @@ fn elsewhere(
         words: words.iter().map(|word| bytes(word)).collect(),
         environment: far_environment(environment),
         folder: bytes(far_folder.unwrap_or(folder).as_os_str()),
-        limits: limits(),
+        limits: limits(adds_umask),
         stdio,
+        is_merged: place::is_merged(),
         program: bytes(program.as_os_str()),
         place,
     };
@@ -264,7 +267,7 @@ fn far_environment(environment: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
 }
 
 /// What this process has inherited, and the command should.
-fn limits() -> Limits {
+fn limits(adds_umask: bool) -> Limits {
     let mask = nix::sys::stat::umask(nix::sys::stat::Mode::empty());
     nix::sys::stat::umask(mask);
     let soft = agent::launch::RESOURCES
@@ -279,6 +282,7 @@ fn limits() -> Limits {
     let ignored = ignored.unwrap_or_default();
     Limits {
         umask: mask.bits(),
+        adds_umask,
         soft: soft.collect(),
         ignored: (1..=64).filter(|n| ignored >> (n - 1) & 1 == 1).collect(),
     }

@@ -31,7 +31,7 @@ pub struct Running {
     /// Its output, to be read.
     pub stdout: Option<(OwnedFd, u32)>,
     /// Its errors, to be read.
-    pub stderr: (OwnedFd, u32),
+    pub stderr: Option<(OwnedFd, u32)>,
     /// The files that it reads and writes, to see in the end how far it got.
     pub files: [Option<OwnedFd>; 2],
 }
@@ -117,17 +117,22 @@ fn start_one(
             file.into()
         }
     });
-    command.stdout(match &process.stdout {
-        Sink::Null => Stdio::null(),
+    let null = || {
+        let null = std::fs::File::options().write(true).open("/dev/null");
+        null.map(OwnedFd::from)
+            .map_err(|error| format!("/dev/null: {error}"))
+    };
+    let output: OwnedFd = match &process.stdout {
+        Sink::Null => null()?,
         Sink::Next => {
             let (read, write) = pipe()?;
             next = Some(read);
-            write.into()
+            write
         }
         Sink::Stream(number) => {
             let (read, write) = pipe()?;
             stdout = Some((read, *number));
-            write.into()
+            write
         }
         Sink::File { path, at } => {
             let file = views.open(path, OFlags::WRONLY)?;
@@ -139,11 +144,21 @@ fn start_one(
             if at.is_some() {
                 files[1] = Some(file.try_clone().map_err(|error| error.to_string())?);
             }
-            file.into()
+            file
         }
-    });
-    let (errors, write) = pipe()?;
-    command.stderr(write);
+    };
+    let stderr = match process.stderr {
+        None => {
+            command.stderr(output.try_clone().map_err(|error| error.to_string())?);
+            None
+        }
+        Some(number) => {
+            let (errors, write) = pipe()?;
+            command.stderr(write);
+            Some((errors, number))
+        }
+    };
+    command.stdout(output);
     let child = command
         .spawn()
         .map_err(|error| format!("no process could be made: {error}"))?;
@@ -151,7 +166,7 @@ fn start_one(
         child,
         stdin,
         stdout,
-        stderr: (errors, process.stderr),
+        stderr,
         files,
     };
     Ok((running, next))

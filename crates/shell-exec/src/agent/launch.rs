@@ -67,7 +67,10 @@ pub fn run(words: &[OsString]) -> String {
     {
         return why;
     }
-    umask(Mode::from_bits_truncate(launch.limits.umask));
+    let own = umask(Mode::from_bits_truncate(launch.limits.umask));
+    if launch.limits.adds_umask {
+        umask(own | Mode::from_bits_truncate(launch.limits.umask));
+    }
     for &(number, soft) in &launch.limits.soft {
         if let Err(why) = lower(number, soft) {
             return why;
@@ -170,6 +173,7 @@ mod tests {
             program: b"/bin/\xff".to_vec(),
             limits: Limits {
                 umask: 0o27,
+                adds_umask: true,
                 soft: vec![(1, 512)],
                 ignored: vec![13],
             },

@@ -143,6 +143,7 @@ mod tests {
             folder: Vec::new(),
             limits: crate::wire::Limits::default(),
             stdio: [stdin, stdout],
+            is_merged: false,
             program: Vec::new(),
             place: None,
         }

@@ -199,21 +199,15 @@ impl Stage<'_> {
 
     /// Descriptors 0 and 1 of this process. `None`: the command would fail with one of them, or do with it what only it knows.
     pub fn stdio(&self) -> Option<[Stdio; 2]> {
-        let [stdin, stdout, stderr] = [
-            rustix::stdio::stdin(),
-            rustix::stdio::stdout(),
-            rustix::stdio::stderr(),
-        ];
-        let input = self.one(stdin, OFlags::WRONLY)?;
-        let mut output = self.one(stdout, OFlags::RDONLY)?;
-        // Who writes messages into the same file writes where output ends: that must be known here.
-        if matches!(output, Stdio::There { .. })
-            && let (Ok(one), Ok(other)) = (fstat(stdout), fstat(stderr))
-            && (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
-        {
-            output = Stdio::Here;
-        }
+        let input = self.one(rustix::stdio::stdin(), OFlags::WRONLY)?;
+        let output = self.one(rustix::stdio::stdout(), OFlags::RDONLY)?;
         Some([input, output])
+    }
+
+    /// Whether a mount of a host has the host's mask for new files besides the user's.
+    pub fn adds_umask(&self, host: &str) -> bool {
+        let of = |mount: &&Mount| mount.host == host;
+        (self.mounts.iter().filter(of)).any(|mount| mount.kind == "fuse.sshfs")
     }
 
     /// What a descriptor is, unless it is opened so that it is of no use.
@@ -248,6 +242,16 @@ impl Stage<'_> {
             path: path.into_os_string().as_bytes().to_vec(),
         })
     }
+}
+
+/// Whether messages go where output goes, in one order: into the same pipe or terminal, or to the same place of a file.
+pub fn is_merged() -> bool {
+    let (one, other) = (rustix::stdio::stdout(), rustix::stdio::stderr());
+    let (Ok(first), Ok(second)) = (fstat(one), fstat(other)) else {
+        return false;
+    };
+    let at = |fd| seek(fd, rustix::fs::SeekFrom::Current(0)).ok();
+    (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino) && at(one) == at(other)
 }
 
 /// All that is mounted of a host.

@@ -137,6 +137,7 @@ pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
 struct Role {
     stdin: bool,
     stdout: bool,
+    stderr: bool,
     again: bool,
 }
 
@@ -207,12 +208,14 @@ fn answer(
             FromBroker::Remote {
                 stdin,
                 stdout,
+                stderr,
                 again,
                 ..
             } => {
                 return Some(Role {
                     stdin,
                     stdout,
+                    stderr,
                     again,
                 });
             }
@@ -257,7 +260,9 @@ impl Stage {
         if role.stdout {
             self.write_to(rustix::stdio::stdout().try_clone_to_owned(), 0, STDOUT);
         }
-        self.write_to(rustix::stdio::stderr().try_clone_to_owned(), 1, STDERR);
+        if role.stderr {
+            self.write_to(rustix::stdio::stderr().try_clone_to_owned(), 1, STDERR);
+        }
         self.listen(broker)
     }
 

@@ -157,8 +157,8 @@ pub struct Process {
     pub stdin: Source,
     /// Standard output.
     pub stdout: Sink,
-    /// The stream that its standard error goes to.
-    pub stderr: u32,
+    /// The stream that its standard error goes to; none: it is the same as standard output.
+    pub stderr: Option<u32>,
     /// What the same command is on the near side.
     pub tool: Tool,
     /// Values of locale variables that must mean the same on both sides.
@@ -181,6 +181,8 @@ pub struct Access {
 pub struct Limits {
     /// The mask of file modes.
     pub umask: u32,
+    /// Whether the far side's own mask counts too, as it does for files that are made over sshfs.
+    pub adds_umask: bool,
     /// Soft limits that are lower than none, by the number that Linux gives the resource.
     pub soft: Vec<(u32, u64)>,
     /// Signals that are ignored.
@@ -281,6 +283,8 @@ pub enum FromBroker {
         stdin: bool,
         /// Whether bytes for descriptor 1 will come.
         stdout: bool,
+        /// Whether bytes for descriptor 2 will come.
+        stderr: bool,
         /// Whether running the command here, from the beginning, and leaving out what was written already, gives the same.
         again: bool,
     },
@@ -343,6 +347,8 @@ pub struct StageCall {
     pub limits: Limits,
     /// Descriptors 0 and 1.
     pub stdio: [Stdio; 2],
+    /// Whether descriptor 2 is the same as 1.
+    pub is_merged: bool,
     /// The file of the command, as found here.
     pub program: Vec<u8>,
     /// Where it may run; none: here, whatever its neighbours do.
