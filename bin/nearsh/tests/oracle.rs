@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // tallies are for people
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -15,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use testkit::rng::Rng;
 
 const NEARSH: &str = env!("CARGO_BIN_EXE_nearsh");
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/near");
@@ -321,56 +324,113 @@ fn scripts_give_what_they_give_under_their_own_shell() {
 /// run there does.
 #[test]
 fn scripts_give_the_same_where_their_files_lie_elsewhere() {
-    if let Some(folder) = std::env::var_os("PERDURE_IN_RIG") {
-        return in_rig(Path::new(&folder));
+    let name = "scripts_give_the_same_where_their_files_lie_elsewhere";
+    rigs(name, &|client, case| {
+        let (own, near) = client.both(case, || ());
+        differences(&own, &near)
+    });
+}
+
+/// The same while connections are cut, agents are killed, and the line is slow. A stage that cannot be run twice may be lost: then nearsh says so.
+#[test]
+fn scripts_give_the_same_when_connections_fail() {
+    rigs(
+        "scripts_give_the_same_when_connections_fail",
+        &|client, case| {
+            let kind = client.rng.borrow_mut().below(5);
+            let host = HOSTS[client.rng.borrow_mut().below(2) as usize];
+            let bytes = client.rng.borrow_mut().below(30_000).to_string();
+            let rig = |words: &[&str]| {
+                let done = Command::new("rig").args(words).output().unwrap();
+                assert!(done.status.success(), "{words:?}: {done:?}");
+            };
+            let (own, near) = client.both(case, || match kind {
+                0 | 1 => rig(&["cut", host, &bytes]),
+                2 => rig(&["refuse", host]),
+                3 => rig(&["slow", host, "2mbit"]),
+                _ => {
+                    let millis = client.rng.borrow_mut().below(60) as f64 / 1000.0;
+                    let kill =
+                        format!("sleep {millis}; rig in {host} pkill -KILL -f 'nearsh agent'");
+                    Command::new("sh").args(["-c", &kill]).spawn().unwrap();
+                }
+            });
+            rig(&["heal", host]);
+            let is_lost = |text: &[u8]| String::from_utf8_lossy(text).contains("was not run again");
+            if is_lost(&near.stderr) || is_lost(&near.stdout) {
+                client.lost.set(client.lost.get() + 1);
+                return String::new();
+            }
+            let found = differences(&own, &near);
+            if found.is_empty() {
+                found
+            } else {
+                format!("  fault {kind} at {host}, {bytes}\n{found}")
+            }
+        },
+    );
+}
+
+/// The client of a rig.
+struct Client {
+    slot: Slot,
+    template: PathBuf,
+    rng: RefCell<Rng>,
+    /// Scripts of which a stage was lost.
+    lost: Cell<usize>,
+}
+
+impl Client {
+    /// A case under its own shell and under nearsh, after `fault`.
+    fn both(&self, case: &Case, fault: impl FnOnce()) -> (Outcome, Outcome) {
+        let option = format!("--shell={}", case.shell);
+        let own = run(case, &[&case.shell], &self.slot, &self.template);
+        fault();
+        let near = [NEARSH, "--offload=always", &option];
+        (own, run(case, &near, &self.slot, &self.template))
+    }
+}
+
+/// Runs this very test on the clients of two rigs, each with a half of the cases.
+fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
+    if std::env::var_os("PERDURE_EXPORTS").is_some() {
+        return in_rig(judge);
     }
     if !nix::unistd::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         eprintln!("left out: hosts need root and FUSE");
         return;
     }
     let base = scratch();
-    template(base.path());
-    let rigs: Vec<_> = (0..2)
-        .map(|number| {
+    let template = template(base.path());
+    let started: Vec<_> = (0..2)
+        .map(|part| {
             // Not in /dev/shm, which hosts have for themselves.
             let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+            let exports = base.path().join(format!("part{part}"));
             let mut command = Command::new(format!("{CASES}/rig"));
-            command.arg("up").arg(folder.path().join("rig")).args([
-                "--hosts",
-                "alpha,beta",
-                "--nearsh",
-                NEARSH,
-            ]);
+            command.arg("up").arg(folder.path());
+            command.args(["--hosts", &HOSTS.join(","), "--nearsh", NEARSH]);
             for host in HOSTS {
-                let real = folder.path().join(host);
-                fs::create_dir(&real).unwrap();
-                let mut export = OsString::from(format!("{host}="));
-                export.push(real);
-                command.arg("--export").arg(export);
+                fs::create_dir_all(exports.join(host)).unwrap();
+                let export = format!("{host}={}", exports.join(host).display());
+                command.args(["--export", &export]);
             }
+            // What one run leaves must not be what the next one sees.
+            let fresh = "dir_cache=no,attr_timeout=0,entry_timeout=0,ac_attr_timeout=0";
             command
-                // What one run leaves must not be what the next one sees.
-                .args([
-                    "--sshfs",
-                    "dir_cache=no,attr_timeout=0,entry_timeout=0,ac_attr_timeout=0",
-                ])
-                .arg("--")
+                .args(["--sshfs", fresh, "--"])
                 .arg(std::env::current_exe().unwrap())
-                .args([
-                    "--exact",
-                    "scripts_give_the_same_where_their_files_lie_elsewhere",
-                ])
-                .args(["--nocapture", "--test-threads=1"])
-                .env("PERDURE_IN_RIG", folder.path())
-                .env("PERDURE_TEMPLATE", base.path().join("template"))
-                .env("PERDURE_PART", number.to_string())
+                .args(["--exact", name, "--nocapture", "--test-threads=1"])
+                .env("PERDURE_EXPORTS", exports)
+                .env("PERDURE_TEMPLATE", &template)
+                .env("PERDURE_PART", part.to_string())
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped());
             (folder, command.spawn().unwrap())
         })
         .collect();
-    for (_folder, rig) in rigs {
+    for (_folder, rig) in started {
         let output = rig.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         println!("{text}");
@@ -380,26 +440,36 @@ fn scripts_give_the_same_where_their_files_lie_elsewhere() {
 }
 
 /// Every second case, on the client of a rig.
-fn in_rig(folder: &Path) {
-    let template = PathBuf::from(std::env::var_os("PERDURE_TEMPLATE").unwrap());
+fn in_rig(judge: &dyn Fn(&Client, &Case) -> String) {
+    let variable = |name| PathBuf::from(std::env::var_os(name).unwrap());
     let part: usize = std::env::var("PERDURE_PART").unwrap().parse().unwrap();
-    let slot = Slot {
-        folder: folder.join("rig/mnt"),
-        exports: Some(HOSTS.map(|host| folder.join(host))),
+    let exports = variable("PERDURE_EXPORTS");
+    let client = Client {
+        slot: Slot {
+            folder: variable("NEAR_MNT"),
+            exports: Some(HOSTS.map(|host| exports.join(host))),
+        },
+        template: variable("PERDURE_TEMPLATE"),
+        rng: RefCell::new(Rng::new(Rng::seed_from_env())),
+        lost: Cell::new(0),
     };
     let mut wrong = String::new();
     let mut count = 0;
     for case in all_cases().iter().skip(part).step_by(2) {
         count += 1;
-        wrong += &compare(case, &slot, &template);
+        let found = judge(&client, case);
+        if !found.is_empty() {
+            wrong += &format!("{}\n{found}", case.place);
+        }
     }
     // Of the last thousand groups, which are those of some hundred scripts.
     let records = Command::new(NEARSH).arg("stats").output().unwrap().stdout;
     let records = String::from_utf8(records).unwrap();
     let here = records.lines().filter(|line| line.contains("(here: "));
     println!(
-        "{count} scripts; of the last {} groups {} ran here",
-        records.lines().count() - 1,
+        "{count} scripts, {} with a stage that was lost; of the last {} groups {} ran here",
+        client.lost.get(),
+        records.lines().count().saturating_sub(1),
         here.clone().count()
     );
     let mut reasons = BTreeMap::new();
@@ -410,6 +480,7 @@ fn in_rig(folder: &Path) {
     }
     println!("{reasons:#?}");
     assert!(wrong.is_empty(), "{wrong}");
+    assert!(client.lost.get() * 10 < count, "too many were lost");
 }
 
 /// Whether nearsh puts a helper into the script at all.

@@ -276,7 +276,9 @@ impl Group {
         let fails = {
             let mut progress = self.progress();
             progress.exited[member] = true;
-            let failed = ending != Ending::Status(0) && progress.complains[member];
+            // 126 and 127 are what our own program says of a command that could not be run, too.
+            let is_ours = matches!(ending, Ending::Status(126 | 127));
+            let failed = is_ours || ending != Ending::Status(0) && progress.complains[member];
             failed && !progress.is_told && !progress.over
         };
         if fails && self.can_be_repeated() {
