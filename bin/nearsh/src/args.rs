@@ -12,9 +12,11 @@ nearsh runs shell scripts as bash does.
 Usage: nearsh [OPTIONS] FILE [ARGUMENT ...]
        nearsh [OPTIONS] -c TEXT [NAME [ARGUMENT ...]]
        nearsh [OPTIONS] -s [ARGUMENT ...]
+       nearsh init bash|zsh|fish
        nearsh stats
        nearsh agent --stdio [--restrict-to FOLDER]
 
+eval \"$(nearsh init bash)\" has the commands of an interactive shell run where their files are, too (fish: nearsh init fish | source).
 nearsh stats tells what ran on other machines lately. nearsh agent is what nearsh itself runs by ssh on machines whose folders are
 mounted here.
 
@@ -49,6 +51,7 @@ pub struct Args {
 pub enum Wish {
     Run(Args),
     Serve(agent::Options),
+    Init(String),
     Stats,
     Tell(String),
 }
@@ -64,6 +67,12 @@ impl Args {
         };
         if words.first().is_some_and(|word| word == "agent") {
             return serve(&words[1..]).map(Wish::Serve);
+        }
+        if words.first().is_some_and(|word| word == "init") {
+            return match &words[1..] {
+                [shell] => Ok(Wish::Init(shell.to_string_lossy().into_owned())),
+                _ => Err("init: for which shell? bash, zsh, fish or sh".into()),
+            };
         }
         if words.len() == 1 && words[0] == "stats" {
             return Ok(Wish::Stats);

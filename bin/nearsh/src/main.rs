@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use shell_exec::program::{self, Found};
 use shell_exec::script::{Call, Editing, prepare};
-use shell_exec::{agent, broker, mounts, stage};
+use shell_exec::{agent, broker, mounts, shims, stage};
 use shell_plan::script::Language;
 
 use args::{Args, Offload, Wish};
@@ -29,9 +29,13 @@ fn run() -> u8 {
         let tag = stage::Tag::read(first)?;
         Some((tag, rest))
     }) {
-        let failure = stage::run(&tag, command);
-        let _ = std::io::stderr().write_all(&failure.message);
-        return failure.status;
+        return run_stage(Some(&tag), command);
+    }
+    let own = std::env::args_os().next().unwrap_or_default();
+    if let Some(name) = shims::called_as(&own) {
+        let mut command = vec![OsString::from(name)];
+        command.extend(words);
+        return run_stage(None, &command);
     }
     match words.first().and_then(|word| word.to_str()) {
         Some(agent::launch::WORD) => {
@@ -54,12 +58,32 @@ fn run() -> u8 {
                 Exit::Error as u8
             }
         },
+        Ok(Wish::Init(shell)) => init(&shell),
         Ok(Wish::Stats) => tell(&stats::text(&broker::records().unwrap_or_default())) as u8,
         Ok(Wish::Run(args)) => become_shell(&args) as u8,
         Ok(Wish::Tell(text)) => tell(&text) as u8,
         Err(message) => {
             eprintln!("nearsh: {message}\nTry \"nearsh --help\".");
             Exit::Usage as u8
+        }
+    }
+}
+
+fn run_stage(tag: Option<&stage::Tag>, command: &[OsString]) -> u8 {
+    let failure = stage::run(tag, command);
+    let _ = std::io::stderr().write_all(&failure.message);
+    failure.status
+}
+
+/// Makes the shims, and prints what puts them before all else in a shell's PATH.
+fn init(shell: &str) -> u8 {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let made = shims::make(&path).map_err(|error| format!("the shims could not be made: {error}"));
+    match made.and_then(|folder| shims::text(shell, &folder)) {
+        Ok(text) => tell(&text) as u8,
+        Err(why) => {
+            eprintln!("nearsh init: {why}");
+            Exit::Error as u8
         }
     }
 }

@@ -192,6 +192,10 @@ impl Broker {
                 let chain = locked(&self.meeting).arrive(*call, visitor.clone());
                 self.settle(chain);
             }
+            (ToBroker::Alone, _) => {
+                let chain = locked(&self.meeting).give_up(|other| Arc::ptr_eq(other, visitor));
+                self.settle(chain);
+            }
             (ToBroker::Records, _) => {
                 visitor.out.tell(&FromBroker::Records(self.records.all()));
             }

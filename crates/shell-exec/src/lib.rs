@@ -11,6 +11,7 @@ pub mod flow;
 pub mod mounts;
 pub mod program;
 pub mod script;
+pub mod shims;
 pub mod stage;
 pub mod tools;
 pub mod wire;

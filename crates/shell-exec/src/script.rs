@@ -13,6 +13,7 @@ use shell_plan::script::{Doubt, Helper, Language, Origin, edit};
 
 use crate::annotations;
 use crate::program::{self, Found};
+use crate::shims;
 use crate::stage::is_plain;
 
 /// What the shell is asked to run.
@@ -198,7 +199,7 @@ pub fn prepare(
                 Found::Program(_)
             )
         };
-        annotations::has(name) && !is_builtin(name) && !exported(name) && is_program()
+        annotations::has(name) && !shims::is_builtin(name) && !exported(name) && is_program()
     };
     let word = helper.to_string_lossy();
     let helper = Helper {
@@ -231,14 +232,6 @@ pub fn prepare(
             Prepared { words, doubt: None }
         }
     }
-}
-
-/// Commands that shells have themselves: there is no program to stand before.
-fn is_builtin(name: &str) -> bool {
-    const BUILTIN: [&str; 9] = [
-        "echo", "printf", "true", "false", "test", "[", "pwd", "kill", "time",
-    ];
-    BUILTIN.contains(&name)
 }
 
 /// The text of a script file, found as bash finds it: here, or else in the folders of PATH.

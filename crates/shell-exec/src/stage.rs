@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use crate::mounts::{self, Mount};
 use crate::program::{self, Found};
 use crate::wire::{Ending, Frame, Limits, StageCall, Stdio, ToBroker};
-use crate::{agent, broker};
+use crate::{agent, broker, shims};
 use place::{Stage, views};
 use remote::Outcome;
 
@@ -67,7 +67,8 @@ pub struct Failure {
 }
 
 /// Becomes the command, or stands for it while it runs elsewhere: does not return unless that fails, or is done.
-pub fn run(tag: &Tag, words: &[OsString]) -> Failure {
+/// `tag`: where in an edited script it is; none: it was called by a shim.
+pub fn run(tag: Option<&Tag>, words: &[OsString]) -> Failure {
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let path = environment.iter().find(|(name, _)| name == "PATH");
     let Some(path) = path.map(|(_, value)| value.clone()) else {
@@ -88,7 +89,7 @@ pub fn run(tag: &Tag, words: &[OsString]) -> Failure {
     let Some(name) = words.first() else {
         return says(b"no command", 127);
     };
-    let found = match program::find(name, &path, &|_| false) {
+    let found = match program::find(name, &path, &shims::is_ours) {
         Found::Program(found) | Found::NoProgram(found) => found,
         Found::Nothing => {
             let mut what = name.as_bytes().to_vec();
@@ -103,10 +104,9 @@ pub fn run(tag: &Tag, words: &[OsString]) -> Failure {
     if let Some(done) = elsewhere(tag, words, &environment, &found) {
         return done;
     }
-    // bash tells a command by which path it was run; it has told us that of the helper.
-    let me = std::env::current_exe().unwrap_or_default();
+    // bash tells a command by which path it was run; it has told us that of the helper, or the shim.
     for (name, value) in &mut environment {
-        if name == "_" && *value == *me.as_os_str() {
+        if name == "_" && shims::is_ours(Path::new(value)) {
             value.clone_from(&found.as_os_str().to_owned());
         }
     }
@@ -149,7 +149,7 @@ pub fn begin_session(always: bool, mounts: &[Mount]) {
 
 /// Has the stage run elsewhere, if it can and that is worth it; none: it is to run here.
 fn elsewhere(
-    tag: &Tag,
+    tag: Option<&Tag>,
     words: &[OsString],
     environment: &[(OsString, OsString)],
     program: &Path,
@@ -172,18 +172,21 @@ fn elsewhere(
         }
         None => ([Stdio::Here, Stdio::Here], None),
     };
-    let has_neighbour = |stage: Option<usize>, stdio: &Stdio| {
-        let has = stage.and_then(|stage| tag.helpers.get(stage)) == Some(&true);
+    // A shim does not know its pipeline; any pipe may lead to another one.
+    let has_neighbour = |step: isize, stdio: &Stdio| {
+        let has = tag.is_none_or(|tag| {
+            let neighbour = tag.stage.checked_add_signed(step);
+            neighbour.and_then(|stage| tag.helpers.get(stage)) == Some(&true)
+        });
         has && matches!(stdio, Stdio::Pipe(_))
     };
-    let (before, behind) = (tag.stage.checked_sub(1), Some(tag.stage + 1));
-    let follows = has_neighbour(before, &stdio[0]);
+    let follows = has_neighbour(-1, &stdio[0]);
     let begins = place.as_ref().is_some_and(|place| {
         place.host.is_some() || place.reads_stdin && matches!(stdio[0], Stdio::There { .. })
     });
     if place.is_none() || !(begins || follows) {
         // Those that come behind need not wait for this one.
-        if (follows || has_neighbour(behind, &stdio[1]))
+        if (follows || has_neighbour(1, &stdio[1]))
             && let Some(mut broker) = broker::connect()
         {
             let _ = Frame::of(&ToBroker::Here { stdio }).write(&mut broker);
@@ -197,10 +200,10 @@ fn elsewhere(
     let bytes = |text: &OsStr| text.as_bytes().to_vec();
     let call = StageCall {
         shell: nix::unistd::getppid().as_raw(),
-        session: tag.session,
-        pipeline: tag.pipeline as u64,
-        stage: tag.stage as u32,
-        helpers: tag.helpers.clone(),
+        session: tag.map_or(0, |tag| tag.session),
+        pipeline: tag.map_or(0, |tag| tag.pipeline as u64),
+        stage: tag.map_or(0, |tag| tag.stage as u32),
+        helpers: tag.map_or(Vec::new(), |tag| tag.helpers.clone()),
         words: words.iter().map(|word| bytes(word)).collect(),
         environment: far_environment(environment),
         folder: bytes(far_folder.unwrap_or(folder).as_os_str()),
@@ -289,8 +292,14 @@ fn limits(adds_umask: bool) -> Limits {
 }
 
 /// What a shell puts before a message: `NAME: line 12: ` if it is bash, `NAME: 12: ` if another one.
-fn message(tag: &Tag, what: &[u8]) -> Vec<u8> {
+fn message(tag: Option<&Tag>, what: &[u8]) -> Vec<u8> {
     let mut message = script_name();
+    let Some(tag) = tag else {
+        message.extend_from_slice(b": ");
+        message.extend_from_slice(what);
+        message.push(b'\n');
+        return message;
+    };
     let word = if is_bash() { "line " } else { "" };
     message.extend_from_slice(format!(": {word}{}: ", tag.line).as_bytes());
     message.extend_from_slice(what);

@@ -76,40 +76,66 @@ impl<T> Meeting<T> {
         }
     }
 
+    /// A stage waits for no more neighbours. Gives back its chain if it is complete now.
+    pub fn give_up(&mut self, is: impl Fn(&T) -> bool) -> Vec<Vec<Waiting<T>>> {
+        let Some(index) = self.waiting.iter().position(|waiting| is(&waiting.owner)) else {
+            return Vec::new();
+        };
+        // A pipe of which only one end is known is one that leads elsewhere.
+        let mine: Vec<u64> = self.waiting[index]
+            .call
+            .stdio
+            .iter()
+            .filter_map(pipe)
+            .collect();
+        let ends = |inode: u64| {
+            let stdio = self.waiting.iter().flat_map(|w| &w.call.stdio);
+            stdio.filter(|s| pipe(s) == Some(inode)).count()
+        };
+        let lone: Vec<u64> = mine.into_iter().filter(|&inode| ends(inode) == 1).collect();
+        self.settled.extend(lone);
+        self.complete(index).into_iter().collect()
+    }
+
     /// The chain of a stage, taken out, if it is complete.
     fn complete(&mut self, index: usize) -> Option<Vec<Waiting<T>>> {
-        let mut chain = vec![index];
+        // Places count from this stage.
+        let mut chain = vec![(0, index)];
         for (side, other, step) in [(0, 1, -1_i64), (1, 0, 1)] {
-            let mut at = index;
+            let (mut at, mut place) = (index, 0);
             loop {
                 let call = &self.waiting[at].call;
-                let next = i64::from(call.stage) + step;
-                let expected = usize::try_from(next).ok();
-                let expected = expected.and_then(|next| call.helpers.get(next));
-                let Some(inode) = pipe(&call.stdio[side]).filter(|_| expected == Some(&true))
-                else {
+                let Some(inode) = pipe(&call.stdio[side]) else {
                     break;
                 };
-                if self.settled.contains(&inode) {
+                let next = i64::from(call.stage) + step;
+                let is_loose = call.helpers.is_empty();
+                let expected = usize::try_from(next).ok();
+                let expected = expected.and_then(|next| call.helpers.get(next));
+                if !(is_loose || expected == Some(&true)) || self.settled.contains(&inode) {
                     break;
                 }
                 let same = |w: &Waiting<T>| {
-                    w.call.shell == call.shell
+                    w.call.helpers.is_empty() == is_loose
+                        && w.call.shell == call.shell
                         && w.call.pipeline == call.pipeline
-                        && i64::from(w.call.stage) == next
+                        && (is_loose || i64::from(w.call.stage) == next)
                 };
                 let neighbour = (self.waiting.iter())
                     .position(|w| same(w) && pipe(&w.call.stdio[other]) == Some(inode));
                 match neighbour {
+                    Some(neighbour) if chain.iter().any(|&(_, known)| known == neighbour) => break,
                     Some(neighbour) => {
-                        chain.push(neighbour);
+                        place += step;
+                        chain.push((place, neighbour));
                         at = neighbour;
                     }
                     // It is there, and has its input or output elsewhere.
-                    None if self
-                        .waiting
-                        .iter()
-                        .any(|w| same(w) && !matches!(w.call.stdio[other], Stdio::Pipe(_))) =>
+                    None if !is_loose
+                        && self
+                            .waiting
+                            .iter()
+                            .any(|w| same(w) && !matches!(w.call.stdio[other], Stdio::Pipe(_))) =>
                     {
                         break;
                     }
@@ -117,13 +143,16 @@ impl<T> Meeting<T> {
                 }
             }
         }
-        chain.sort_unstable_by(|a, b| b.cmp(a));
-        let mut taken: Vec<Waiting<T>> = chain
-            .into_iter()
-            .map(|at| self.waiting.remove(at))
-            .collect();
-        taken.sort_by_key(|waiting| waiting.call.stage);
-        Some(taken)
+        let owned = std::mem::take(&mut self.waiting);
+        let mut taken = Vec::new();
+        for (index, waiting) in owned.into_iter().enumerate() {
+            match chain.iter().find(|(_, known)| *known == index) {
+                Some((place, _)) => taken.push((*place, waiting)),
+                None => self.waiting.push(waiting),
+            }
+        }
+        taken.sort_by_key(|(place, _)| *place);
+        Some(taken.into_iter().map(|(_, waiting)| waiting).collect())
     }
 }
 
@@ -213,6 +242,38 @@ mod tests {
         assert_eq!(
             owners(meeting.arrive(stage(1, "11", Pipe(3), Here), 'e')),
             "e"
+        );
+    }
+
+    #[test]
+    fn shims_find_each_other_by_their_pipes_alone() {
+        let loose = |stdin, stdout| stage(0, "", stdin, stdout);
+        let mut meeting = Meeting::default();
+        let come = |meeting: &mut Meeting<char>, call, owner| owners(meeting.arrive(call, owner));
+        assert_eq!(come(&mut meeting, loose(Pipe(1), Pipe(2)), 'b'), "-");
+        assert_eq!(come(&mut meeting, loose(Here, Pipe(1)), 'a'), "-");
+        assert_eq!(come(&mut meeting, loose(Pipe(2), Here), 'c'), "abc");
+        // A neighbour that is no shim.
+        assert_eq!(come(&mut meeting, loose(Here, Pipe(3)), 'd'), "-");
+        let chains = meeting.give_up(|owner| *owner == 'd');
+        assert_eq!(
+            chains
+                .into_iter()
+                .map(|c| owners(Some(c)))
+                .collect::<String>(),
+            "d"
+        );
+        // One that has come, and whose other neighbour is missing.
+        assert_eq!(come(&mut meeting, loose(Here, Pipe(4)), 'e'), "-");
+        assert_eq!(come(&mut meeting, loose(Pipe(4), Pipe(5)), 'f'), "-");
+        assert!(meeting.give_up(|owner| *owner == 'e').is_empty());
+        let chains = meeting.give_up(|owner| *owner == 'f');
+        assert_eq!(
+            chains
+                .into_iter()
+                .map(|c| owners(Some(c)))
+                .collect::<String>(),
+            "ef"
         );
     }
 

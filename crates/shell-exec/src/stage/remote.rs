@@ -22,10 +22,13 @@ use rustix::io::Errno;
 
 use crate::broker::{STDERR, STDIN, STDOUT};
 use crate::flow::{Inbox, Outgoing, Window, receive_all, send_all};
-use crate::wire::{Ending, FIRST_IN, Frame, FromBroker, StageCall, ToBroker, WINDOW};
+use crate::wire::{Ending, FIRST_IN, Frame, FromBroker, StageCall, Stdio, ToBroker, WINDOW};
 
 /// How long a broker may take to say anything at all.
 const PATIENCE: Duration = Duration::from_millis(400);
+
+/// How long a shim waits for neighbours. The shell starts the stages of a pipeline one after the other, at once.
+const GRACE: Duration = Duration::from_millis(5);
 
 /// Signals that a command elsewhere is to get if this process gets them.
 const PASSED_ON: [Signal; 10] = [
@@ -86,6 +89,9 @@ impl Drop for Held {
 /// Has a stage run wherever the broker says.
 pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
     let ignored = call.limits.ignored.clone();
+    let mut grace = call.helpers.is_empty().then_some(GRACE);
+    let follows = (call.place.as_ref()).is_some_and(|place| place.host.is_none());
+    let follows = follows && matches!(call.stdio[0], Stdio::Pipe(_));
     let mut signals = SigSet::empty();
     for signal in PASSED_ON {
         if !ignored.contains(&(signal as i32)) {
@@ -106,7 +112,7 @@ pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
     if asked.is_err() {
         return Outcome::Here;
     }
-    let Some(role) = answer(&broker, &signals, &held, &held_back) else {
+    let Some(role) = answer(&broker, &signals, &held, &held_back, &mut grace, follows) else {
         return Outcome::Here;
     };
     let stage = Stage {
@@ -170,21 +176,37 @@ fn answer(
     signals: &SignalFd,
     held: &Held,
     held_back: &SigSet,
+    grace: &mut Option<Duration>,
+    follows: bool,
 ) -> Option<Role> {
     let mut patience = Some(PATIENCE);
     loop {
-        let most = patience.map(|p| Timespec {
+        let most = grace.or(patience).map(|p| Timespec {
             tv_sec: p.as_secs().cast_signed(),
             tv_nsec: p.subsec_nanos().into(),
         });
-        let mut polled = [
+        let stdin = rustix::stdio::stdin();
+        let mut polled = vec![
             PollFd::new(broker, PollFlags::IN),
             PollFd::new(signals, PollFlags::IN),
         ];
-        match poll(&mut polled, most.as_ref()) {
-            Ok(0) => return None,
-            Ok(_) | Err(Errno::INTR) => {}
+        if grace.is_some() && follows {
+            polled.push(PollFd::new(&stdin, PollFlags::IN));
+        }
+        let came = match poll(&mut polled, most.as_ref()) {
+            Ok(0) if grace.is_none() => return None,
+            Ok(came) => came,
+            Err(Errno::INTR) => continue,
             Err(_) => return None,
+        };
+        let has_input = polled
+            .get(2)
+            .is_some_and(|stdin| !stdin.revents().is_empty());
+        if grace.is_some() && (came == 0 || has_input) {
+            // Who writes already, or does not come, is no neighbour that waits as we do.
+            *grace = None;
+            Frame::of(&ToBroker::Alone).write(&mut &*broker).ok()?;
+            continue;
         }
         let (said, signalled) = (
             !polled[0].revents().is_empty(),
@@ -204,7 +226,10 @@ fn answer(
             return None;
         };
         match Frame::message(&payload).ok()? {
-            FromBroker::Wait => patience = None,
+            FromBroker::Wait => {
+                patience = None;
+                *grace = None;
+            }
             FromBroker::Remote {
                 stdin,
                 stdout,

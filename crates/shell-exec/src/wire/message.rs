@@ -257,6 +257,8 @@ pub enum ToBroker {
     Stage(Box<StageCall>),
     /// A signal that the stage got.
     Signal(i32),
+    /// No more neighbours of a stage that was called by a shim are to be expected.
+    Alone,
     /// What ran elsewhere lately.
     Records,
     /// All that the stage's process had to write is written, or nobody wants it.
@@ -335,7 +337,7 @@ pub struct StageCall {
     pub pipeline: u64,
     /// Which of its stages, from 0.
     pub stage: u32,
-    /// Which of its stages have helpers.
+    /// Which of its stages have helpers; none: that is not known, for a shim was called.
     pub helpers: Vec<bool>,
     /// What to run; `tool`, `stdin`, `stdout` and `stderr` are filled in by the broker.
     pub words: Vec<Vec<u8>>,
