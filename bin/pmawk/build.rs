@@ -8,9 +8,10 @@
 //! What every run calls lies side by side: scattered over seven megabytes it was in 59 stretches of 64 KiB, and the first touch of
 //! each is a page fault that maps all of its pages.
 
+#[path = "../static_link.rs"]
+mod static_link;
+
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Names of functions as patterns, and files of the C library: `bench/first.py` writes it. Nothing but speed depends on it; the linker
 /// passes over what it does not find.
@@ -32,46 +33,11 @@ fn order() -> String {
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=first.txt");
-    let var = |name| std::env::var(name).unwrap_or_default();
-    let is_linux = var("CARGO_CFG_TARGET_OS") == "linux" && var("CARGO_CFG_TARGET_ENV") == "gnu";
-    if !is_linux || var("PROFILE") != "release" {
+    let Some(folder) = static_link::link() else {
         return;
-    }
-    // The compiler asks the linker for shared libraries by name; under these names it finds the static ones.
-    const STANDS_FOR: [(&str, &str); 3] = [
-        ("libc.so", "GROUP ( -l:libc.a -l:libgcc_eh.a -l:libgcc.a )"),
-        ("libgcc_s.so", "GROUP ( -l:libgcc_eh.a -l:libgcc.a )"),
-        ("libm.so", "GROUP ( -l:libm.a )"),
-    ];
-    // Not every system has them; there the program is linked as any other.
-    if !["libc.a", "libm.a", "libgcc_eh.a"]
-        .into_iter()
-        .all(is_there)
-    {
-        return;
-    }
-    let folder = PathBuf::from(var("OUT_DIR"));
-    for (name, script) in STANDS_FOR {
-        if std::fs::write(folder.join(name), script).is_err() {
-            return;
-        }
-    }
+    };
     let script = folder.join("order.ld");
-    if std::fs::write(&script, order()).is_err() {
-        return;
+    if std::fs::write(&script, order()).is_ok() {
+        println!("cargo:rustc-link-arg-bins=-Wl,-T,{}", script.display());
     }
-    // For the program alone: the package's tests are linked as usual.
-    println!("cargo:rustc-link-arg-bins=-L{}", folder.display());
-    println!("cargo:rustc-link-arg-bins=-Wl,-T,{}", script.display());
-    for option in ["-static", "-no-pie"] {
-        println!("cargo:rustc-link-arg-bins={option}");
-    }
-}
-
-/// Whether the linker's driver knows where a library lies: it repeats the name of what it does not find.
-fn is_there(library: &str) -> bool {
-    let asked = Command::new("cc")
-        .arg(format!("-print-file-name={library}"))
-        .output();
-    asked.is_ok_and(|said| Path::new(String::from_utf8_lossy(&said.stdout).trim()).is_absolute())
 }

@@ -36,7 +36,8 @@ pub fn is_ours(path: &Path) -> bool {
 pub fn folder() -> io::Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.filter(|path| path.is_absolute());
-    let home = || std::env::home_dir().map(|home| home.join(".cache"));
+    // Not by the list of users, which a program that is linked statically cannot read everywhere.
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
     let cache = cache.or_else(home);
     let cache = cache.ok_or_else(|| io::Error::other("there is no home folder (HOME)"))?;
     Ok(cache.join("nearsh/shims"))

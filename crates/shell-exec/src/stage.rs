@@ -165,12 +165,9 @@ fn elsewhere(
         folder: &folder,
         mounts: &mounts,
     };
-    let (stdio, place) = match stage.stdio() {
-        Some(stdio) => {
-            let place = stage.place(&stdio[0]);
-            (stdio, place)
-        }
-        None => ([Stdio::Here, Stdio::Here], None),
+    let (stdio, is_plain) = match stage.stdio() {
+        Some(stdio) => (stdio, true),
+        None => ([Stdio::Here, Stdio::Here], false),
     };
     // A shim does not know its pipeline; any pipe may lead to another one.
     let has_neighbour = |step: isize, stdio: &Stdio| {
@@ -181,6 +178,13 @@ fn elsewhere(
         has && matches!(stdio, Stdio::Pipe(_))
     };
     let follows = has_neighbour(-1, &stdio[0]);
+    let reads_there = matches!(stdio[0], Stdio::There { .. });
+    // Most stages have nothing to do with any mount: for them nothing is read and asked.
+    let place = if is_plain && (follows || reads_there || stage.may_name_files_there()) {
+        stage.place(&stdio[0])
+    } else {
+        None
+    };
     let begins = place.as_ref().is_some_and(|place| {
         place.host.is_some() || place.reads_stdin && matches!(stdio[0], Stdio::There { .. })
     });

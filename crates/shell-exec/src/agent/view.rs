@@ -106,8 +106,9 @@ fn open(view: &View, beneath: Option<&Path>) -> Result<OwnedFd, String> {
     let export = if export.is_absolute() {
         export
     } else {
-        let home = std::env::home_dir().ok_or("there is no home folder")?;
-        home.join(export)
+        // ssh says where it is.
+        let home = std::env::var_os("HOME").ok_or("there is no home folder")?;
+        Path::new(&home).join(export)
     };
     let whole = export
         .canonicalize()

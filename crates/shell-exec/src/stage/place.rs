@@ -95,6 +95,17 @@ impl Stage<'_> {
         Some(place)
     }
 
+    /// Whether any of the words could be the name of a file on a mount, or the folder is on one.
+    pub fn may_name_files_there(&self) -> bool {
+        self.mounts.iter().any(|mount| {
+            let at = mount.at.as_os_str().as_bytes();
+            let has = |word: &OsString| word.as_bytes().windows(at.len()).any(|part| part == at);
+            self.folder.starts_with(&mount.at)
+                || mount.at.starts_with(self.folder)
+                || self.words.iter().any(has)
+        })
+    }
+
     /// Whether a mount shows what the call shows as the host does.
     fn shows_the_same(&self, call: &Call<'_>) -> bool {
         let is_nfs = self.mounts.iter().all(|m| m.kind.starts_with("nfs"));
