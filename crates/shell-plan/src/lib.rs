@@ -4,4 +4,5 @@
 //! back what should be done.
 
 pub mod annotation;
+pub mod program;
 pub mod script;
