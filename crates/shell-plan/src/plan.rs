@@ -143,7 +143,10 @@ pub enum Combiner {
     /// One after the other.
     Concat,
     /// Numbers are added, line by line and column by column.
-    Sum,
+    Sum {
+        /// A larger number might be printed in another way.
+        most: u64,
+    },
     /// By a command whose words these are, and behind them a name for each output.
     Merge(Vec<Vec<u8>>),
     /// Equal lines at the seam are one.
@@ -158,6 +161,8 @@ pub enum Combiner {
     Counts {
         /// The count stands behind the key.
         key_first: bool,
+        /// As above.
+        most: u64,
     },
 }
 

@@ -163,7 +163,10 @@ fn check(facts: &Facts<'_>, plan: &Plan) {
         if let Some(combining) = &group.combine {
             let mut found = Vec::new();
             leaves(&combining.tree, &mut found);
-            let ordered = !matches!(combining.combiner, Combiner::Sum | Combiner::Counts { .. });
+            let ordered = !matches!(
+                combining.combiner,
+                Combiner::Sum { .. } | Combiner::Counts { .. }
+            );
             if !ordered {
                 found.sort_unstable();
             }

@@ -487,7 +487,7 @@ fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> 
 fn together(group: &Group) -> &'static str {
     match group.combine.as_ref().map(|combining| &combining.combiner) {
         None | Some(Combiner::Concat) => "what they print is put one behind the other",
-        Some(Combiner::Sum) => "their numbers are added",
+        Some(Combiner::Sum { .. }) => "their numbers are added",
         Some(Combiner::Merge(_)) => "what they print is merged",
         Some(Combiner::Uniq) => "equal lines at the seams are made one",
         Some(Combiner::UniqCount) => "counts of equal lines at the seams are added",

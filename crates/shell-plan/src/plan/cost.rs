@@ -10,6 +10,7 @@
 //! | a machine's processors | those of all its stages of the phase / processors that have nothing else to do |
 //! | a mount, for stages here | bytes / speed of the mount, and a wait for each file opened and each entry looked at |
 //! | a host's disk | bytes / its speed |
+//! | this machine's own link, if it is known | all that comes over it / its speed |
 //! | a link | bytes / its speed; what goes from host to host crosses two, unless they know each other |
 //!
 //! Beginning a group costs two round trips and [`BEGIN_S`], and a connection if there is none; each further lane [`LANE_S`]. Stations of one
@@ -61,6 +62,7 @@ struct Phase {
     cpu_s: BTreeMap<Place, f64>,
     disk: BTreeMap<Place, f64>,
     mount_s: BTreeMap<usize, f64>,
+    mount_bytes: f64,
     down: BTreeMap<usize, f64>,
     up: BTreeMap<usize, f64>,
 }
@@ -206,6 +208,7 @@ impl Count<'_, '_, '_> {
     }
 
     fn mount(&mut self, host: usize, seconds: f64, bytes: f64) {
+        self.phase.mount_bytes += bytes;
         *self.phase.mount_s.entry(host).or_default() += seconds;
         self.steps.moved_bytes += bytes;
     }
@@ -240,6 +243,10 @@ impl Count<'_, '_, '_> {
         }
         for seconds in phase.mount_s.into_values() {
             slowest = slowest.max(seconds);
+        }
+        if let Some(link) = self.known.facts.link {
+            slowest =
+                slowest.max((phase.down.values().sum::<f64>() + phase.mount_bytes) / link.max(1.0));
         }
         for (host, bytes) in phase.down {
             slowest = slowest.max(bytes / hosts[host].down.max(1.0));

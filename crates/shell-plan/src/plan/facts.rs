@@ -17,6 +17,8 @@ pub struct Facts<'a> {
     pub direct: Vec<(usize, usize, f64)>,
     /// This machine's processors that have nothing else to do: their number less the load, at least a part of one.
     pub idle_cores: f64,
+    /// How fast bytes come to this machine from all hosts together; none if that is not known.
+    pub link: Option<f64>,
     /// What earlier runs taught.
     pub learned: Learned,
 }

@@ -11,6 +11,8 @@ use crate::program::{Ends, Together};
 
 /// A part is not smaller than this: beginning a process costs as much as reading some megabytes.
 const PART_BYTES_MIN: u64 = 4 << 20;
+/// Larger whole numbers some implementations of AWK print with an exponent.
+const COUNT_MAX: u64 = i32::MAX as u64;
 /// More lanes than this are not begun on one host.
 const LANES_MAX: usize = 64;
 
@@ -247,6 +249,7 @@ fn chain(
             // Nobody knows in which order these come, so somebody must put them in one.
             Together::Counts { key_first } => known.any_order(k + 1).then_some(Combiner::Counts {
                 key_first: *key_first,
+                most: COUNT_MAX,
             }),
         };
         let Some(combiner) = combiner else { return };
@@ -287,7 +290,13 @@ fn combiner(known: &Known<'_, '_>, k: usize, combine: Combine) -> Option<Combine
     let mut words: Vec<Vec<u8>> = words.map(|(_, word)| word.clone()).collect();
     Some(match combine {
         Combine::Concat => Combiner::Concat,
-        Combine::Sum => Combiner::Sum,
+        Combine::Sum => Combiner::Sum {
+            most: if known.readings[k].is_some() {
+                COUNT_MAX
+            } else {
+                u64::MAX
+            },
+        },
         Combine::Uniq => Combiner::Uniq,
         Combine::UniqCount => Combiner::UniqCount,
         Combine::First => Combiner::First,
@@ -387,7 +396,10 @@ pub(super) fn tree(split: &Split, place: Place) -> Tree {
         split.combiner,
         Combiner::Concat | Combiner::Merge(_) | Combiner::First
     );
-    let any_order = matches!(split.combiner, Combiner::Sum | Combiner::Counts { .. });
+    let any_order = matches!(
+        split.combiner,
+        Combiner::Sum { .. } | Combiner::Counts { .. }
+    );
     let mut nodes: Vec<(Place, Vec<Tree>)> = Vec::new();
     for (number, lane) in split.lanes.iter().enumerate() {
         let host = Place::Host(lane.host);

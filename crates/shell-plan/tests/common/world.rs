@@ -204,6 +204,7 @@ impl World {
             stages,
             hosts: self.hosts.clone(),
             direct: Vec::new(),
+            link: None,
             idle_cores: self.idle_cores,
             learned: self.learned.clone(),
         }

@@ -25,14 +25,15 @@ const TOP: f64 = 96.0;
 const LANES_DRAWN: usize = 4;
 
 const STYLE: &str = "\
-.g{font:12px ui-sans-serif,system-ui,sans-serif;--ink:#1d2733;--dim:#5b6774;--line:#8a96a3;--here:#eef1f4;--far:#dff0e6;--join:#fdf0d5;--back:#fff}\
-@media (prefers-color-scheme:dark){.g{--ink:#e6ebf0;--dim:#a3aebb;--line:#76828f;--here:#2b333c;--far:#1f4030;--join:#4a3c1c;--back:#14191f}}\
-.g text{fill:var(--ink);text-anchor:middle}.g .dim{fill:var(--dim);font-size:11px}.g .left{text-anchor:start}\
-.g .head{font-weight:600}.g .back{fill:var(--back)}.g path{fill:none;stroke:var(--line);stroke-width:1.4;marker-end:url(#tip)}\
-.g .tip{fill:var(--line);stroke:none}.g .column{fill:none;stroke:var(--line);stroke-dasharray:3 5;stroke-opacity:.5}\
-.g .here{fill:var(--here);stroke:var(--line)}.g .far{fill:var(--far);stroke:var(--line)}.g .join{fill:var(--join);stroke:var(--line)}\
-.g .data{fill:none;stroke:var(--line);stroke-dasharray:4 3}\
-.g .halo{paint-order:stroke;stroke:var(--back);stroke-width:4px}";
+.g text{font:12px ui-sans-serif,system-ui,sans-serif;text-anchor:middle}.g .dim{font-size:11px}.g .left{text-anchor:start}\
+.g .head{font-weight:600}.g .halo{paint-order:stroke;stroke-width:4px}.g path{fill:none;stroke-width:1.4}.g .arrow{marker-end:url(#tip)}\
+.g .column{fill:none;stroke-dasharray:3 5;stroke-opacity:.5}.g .data{fill:none;stroke-dasharray:4 3}\
+.g text{fill:#1d2733}.g .dim{fill:#5b6774}.g .back{fill:#ffffff}.g .halo{stroke:#ffffff}\
+.g path,.g .column,.g .here,.g .far,.g .join,.g .data{stroke:#8a96a3}.g .tip{fill:#8a96a3;stroke:none}\
+.g .here{fill:#eef1f4}.g .far{fill:#dff0e6}.g .join{fill:#fdf0d5}\
+@media (prefers-color-scheme:dark){.g text{fill:#e6ebf0}.g .dim{fill:#a3aebb}.g .back{fill:#14191f}.g .halo{stroke:#14191f}\
+.g path,.g .column,.g .here,.g .far,.g .join,.g .data{stroke:#76828f}.g .tip{fill:#76828f;stroke:none}\
+.g .here{fill:#2b333c}.g .far{fill:#1f4030}.g .join{fill:#4a3c1c}}";
 
 /// A box that was drawn: the middle of its upper and lower edge.
 #[derive(Clone, Copy)]
@@ -48,6 +49,8 @@ struct Canvas<'f, 'a> {
     columns: Vec<(Place, f64, f64)>,
     shapes: String,
     arrows: String,
+    /// Texts beside arrows, above all of these.
+    labels: String,
     row: usize,
 }
 
@@ -63,6 +66,7 @@ pub fn svg(facts: &Facts<'_>, plan: &Plan) -> String {
         columns,
         shapes: String::new(),
         arrows: String::new(),
+        labels: String::new(),
         row: 0,
     };
     canvas.everything(plan);
@@ -70,7 +74,7 @@ pub fn svg(facts: &Facts<'_>, plan: &Plan) -> String {
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" class=\"g\" role=\"img\">\n\
          <title>{0}</title>\n<style>{STYLE}</style>\n\
-         <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path class=\"tip\" style=\"marker-end:none\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n\
+         <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path class=\"tip\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n\
          <rect class=\"back\" width=\"{width:.0}\" height=\"{height:.0}\"/>\n\
          <text class=\"head left\" x=\"{GAP}\" y=\"24\">{1}</text>\n\
          <text class=\"dim left\" x=\"{GAP}\" y=\"42\">{2}</text>\n",
@@ -96,6 +100,7 @@ pub fn svg(facts: &Facts<'_>, plan: &Plan) -> String {
     }
     text.push_str(&canvas.shapes);
     text.push_str(&canvas.arrows);
+    text.push_str(&canvas.labels);
     text.push_str("</svg>\n");
     text
 }
@@ -248,7 +253,7 @@ impl Canvas<'_, '_> {
                         Part::Operands(words) => words.len(),
                         _ => 1,
                     });
-                    format!("{} files", words.sum::<usize>())
+                    files_text(words.sum())
                 }
                 _ => "one file, by lines".to_owned(),
             };
@@ -288,7 +293,7 @@ impl Canvas<'_, '_> {
         self.row = lowest;
         let what = match group.combine.as_ref().map(|combining| &combining.combiner) {
             None | Some(Combiner::Concat) => "one behind the other",
-            Some(Combiner::Sum) => "numbers added",
+            Some(Combiner::Sum { .. }) => "numbers added",
             Some(Combiner::Merge(_)) => "merged",
             Some(Combiner::Uniq) => "equal lines made one",
             Some(Combiner::UniqCount | Combiner::Counts { .. }) => "counts added",
@@ -328,15 +333,8 @@ impl Canvas<'_, '_> {
         {
             add(file.at, file.size_bytes.saturating_sub(*offset) as f64);
         }
-        let named = |count: usize| {
-            if count == 1 {
-                "a file".to_owned()
-            } else {
-                format!("{count} files")
-            }
-        };
         list.into_iter()
-            .map(|(at, files, count)| (at, named(files), count))
+            .map(|(at, files, count)| (at, files_text(files), count))
             .collect()
     }
 
@@ -356,7 +354,7 @@ impl Canvas<'_, '_> {
              <text x=\"{x:.1}\" y=\"{:.1}\">{}</text>\n",
             x - BOX_WIDTH / 2.0,
             top + BOX_HEIGHT / 2.0 + 4.0,
-            escaped(&cut(text, 22)),
+            escaped(&cut(text, 20)),
         ));
         Drawn {
             x,
@@ -384,7 +382,7 @@ impl Canvas<'_, '_> {
         let (y0, y1) = (from.bottom + 1.0, to.top - 2.0);
         let bend = (y1 - y0) / 2.0;
         self.arrows.push_str(&format!(
-            "<path d=\"M{:.1} {y0:.1}C{:.1} {:.1} {:.1} {:.1} {:.1} {y1:.1}\"/>\n",
+            "<path class=\"arrow\" d=\"M{:.1} {y0:.1}C{:.1} {:.1} {:.1} {:.1} {:.1} {y1:.1}\"/>\n",
             from.x,
             from.x,
             y0 + bend,
@@ -395,13 +393,22 @@ impl Canvas<'_, '_> {
         if let Some(count) = count {
             // Nearer to where it comes from, so that labels of arrows that meet stay apart.
             let x = from.x + (to.x - from.x) * 0.3;
-            self.arrows.push_str(&format!(
+            self.labels.push_str(&format!(
                 "<text class=\"dim halo\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
                 x,
                 y0 + (y1 - y0) * 0.36 + 4.0,
                 bytes(count),
             ));
         }
+    }
+}
+
+/// A number of files, in words.
+fn files_text(count: usize) -> String {
+    if count == 1 {
+        "a file".to_owned()
+    } else {
+        format!("{count} files")
     }
 }
 
