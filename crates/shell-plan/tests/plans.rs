@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use shell_plan::annotation::Annotation;
 use shell_plan::plan::{Facts, Group, Place, Plan, explain, plan};
 
 mod common;
@@ -173,7 +174,7 @@ fn what_must_not_move_does_not() {
     let mut missing = lab();
     missing.missing = vec!["grep"];
     let mut gone = lab();
-    gone.absent = vec!["/lab/gone"];
+    gone.absent = vec!["/lab/other-name-gone", "/lab/gone"];
     let other = lab();
     for (world, pipeline, why) in [
         (
@@ -185,7 +186,7 @@ fn what_must_not_move_does_not() {
         (&other, "env grep x /lab/a", "it runs another command"),
         (&set, "pmawk '{ print $1; x = 1 }' /lab/a", "PMAWK_HEAP"),
         (&missing, "grep x /lab/a", "lab has no grep"),
-        (&gone, "cat /lab/gone /lab/a", "not there"),
+        (&gone, "cat /lab/other-name-gone /lab/a", "not there"),
         (
             &other,
             "awk '{ print > $1 }' /lab/a",
@@ -267,6 +268,7 @@ fn what_must_not_move_does_not() {
     ] {
         assert!(!planned(&lab(), pipeline).groups.is_empty(), "{pipeline}");
     }
+    assert!(!planned(&gone, "cat /lab/gone /lab/a").groups.is_empty());
     let mut unlike = lab();
     unlike.hosts[0].any_name = true;
     assert!(
@@ -289,6 +291,24 @@ fn lanes(world: &World, pipeline: &str) -> (usize, String) {
     let how = how.unwrap_or_default();
     let how = how.split(['(', ' ']).next().unwrap_or("").to_owned();
     (group.lanes.len(), how)
+}
+
+/// An annotation may say both that parts can be put together and that the command must run once: then it does.
+#[test]
+fn what_must_run_once_runs_once() {
+    let mut all = annotations();
+    for (effect, count) in [("once", 1), ("idempotent", 1), ("pure", 2)] {
+        let text = format!(
+            "names = ['oncer']\n[[use]]\nname = 'u'\noperands = ['input*']\neffect = '{effect}'\nlines = 'concat'\napart = 'concat'\n"
+        );
+        let annotation = Annotation::read(&text).map_err(|mistake| mistake.to_string());
+        all.insert("oncer.toml".to_owned(), annotation);
+        let world = lab();
+        let facts = world.facts(&all, "oncer /lab/a /lab/b");
+        let group = plan(&facts).groups.remove(0);
+        assert_eq!(group.lanes.len(), count, "{effect}");
+        assert_eq!(group.repeatable, effect != "once", "{effect}");
+    }
 }
 
 #[test]

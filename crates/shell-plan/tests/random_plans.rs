@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
+use proptest::test_runner::RngSeed;
 use shell_plan::annotation::{Annotation, Effect};
 use shell_plan::plan::{
     Combiner, Facts, Group, Host, Learned, Measured, Part, Place, Plan, Stdin, There, Tree,
@@ -280,7 +281,7 @@ fn all() -> &'static BTreeMap<String, Result<Annotation, String>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, rng_seed: RngSeed::Fixed(61), ..ProptestConfig::default() })]
 
     #[test]
     fn what_holds_of_plans_holds_of_all((world, text, speeds, absent) in cases()) {

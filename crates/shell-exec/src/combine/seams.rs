@@ -125,6 +125,10 @@ mod tests {
         uniq_count(parts(&texts), &mut output).unwrap();
         let expected = "      1 a\n10000004  b\n      1 c\n";
         assert_eq!(String::from_utf8(output).unwrap(), expected);
+        // Two that its command took for two.
+        let mut output = Vec::new();
+        uniq_count(parts(&["      1 a\n      2 a\n"]), &mut output).unwrap();
+        assert_eq!(output, b"      1 a\n      2 a\n");
         for wrong in ["a\n", "     x a\n", "      1\n"] {
             let result = uniq_count(parts(&[wrong]), &mut Vec::new());
             assert!(matches!(result, Err(Failure::Unfit(_))), "{wrong}");

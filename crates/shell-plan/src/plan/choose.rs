@@ -54,7 +54,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     let here_cost = evaluate(&known, &likely, &here);
     let here_worst = evaluate(&known, &worst, &here);
     let hosts: Vec<usize> = (0..facts.hosts.len())
-        .filter(|&host| concerns(facts, host))
+        .filter(|&host| known.concerns(0..count, host))
         .collect();
     let mut thought_of: Vec<Vec<Segment>> = Vec::new();
     let mut impossible = Vec::new();
@@ -142,26 +142,6 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     }
     rejected.extend(impossible);
     made(&known, &likely, &chosen, here_cost, rejected)
-}
-
-/// Whether anything of a pipeline is on a host.
-fn concerns(facts: &Facts<'_>, host: usize) -> bool {
-    let at = Place::Host(host);
-    facts.stages.iter().any(|stage| {
-        let files = stage.files.iter().chain(
-            stage
-                .programs
-                .iter()
-                .filter_map(|(_, named)| named.as_ref()),
-        );
-        let mut files = files.chain(match &stage.stdin {
-            Stdin::File { file, .. } => Some(file),
-            _ => None,
-        });
-        files.any(|named| named.at == at)
-            || matches!(&stage.stdout, Stdout::File(file) if file.at == at)
-            || stage.folder.at == at && entries(stage) > 0.0
-    })
 }
 
 /// Why not all stages may run on a host.
@@ -386,7 +366,7 @@ fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> 
     let (at, why) = match group {
         None => {
             let mut refusals = (0..facts.hosts.len())
-                .filter(|&host| concerns(facts, host))
+                .filter(|&host| known.concerns(0..facts.stages.len(), host))
                 .map(|host| known.refusal(k, host));
             let first = refusals.next();
             let why = match (first, known.stays_anywhere(k)) {

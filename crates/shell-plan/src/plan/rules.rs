@@ -3,7 +3,10 @@
 //! Invariant: a stage of which anything is unknown runs here. Each refusal is a sentence about the stage, for people.
 
 use super::commands::{asks_terminal, ends, ends_early, matters, name, reads_pipes};
-use super::{Facts, FileKind, Named, Place, Stdin, There};
+use std::ops::Range;
+
+use super::volume::looks;
+use super::{Facts, FileKind, Named, Place, Stdin, Stdout, There};
 use crate::annotation::{Call, Combine, Effect, File, Folder, Kind, Names, Shown};
 use crate::program::{self, Ends, Reading, Together};
 
@@ -187,7 +190,10 @@ impl<'f, 'a> Known<'f, 'a> {
             ));
         }
         match (file.kind, named.kind) {
-            (_, FileKind::Absent) if !matches!(file.kind, Kind::Output) => {
+            // It is said to be absent by its name.
+            (kind, FileKind::Absent)
+                if kind != Kind::Output && (moved || !named.same_name && !of.any_name) =>
+            {
                 Some("a file that it names is not there".to_owned())
             }
             (_, FileKind::Other) => Some("it names something that is no file".to_owned()),
@@ -202,6 +208,25 @@ impl<'f, 'a> Known<'f, 'a> {
             }
             _ => None,
         }
+    }
+
+    /// Whether anything that these stages work on is on a host.
+    pub fn concerns(&self, stages: Range<usize>, host: usize) -> bool {
+        let at = Place::Host(host);
+        self.facts.stages[stages].iter().any(|stage| {
+            let programs = stage
+                .programs
+                .iter()
+                .filter_map(|(_, named)| named.as_ref());
+            let stdin = match &stage.stdin {
+                Stdin::File { file, .. } => Some(file),
+                _ => None,
+            };
+            let mut files = stage.files.iter().chain(programs).chain(stdin);
+            files.any(|named| named.at == at)
+                || matches!(&stage.stdout, Stdout::File(file) if file.at == at)
+                || looks(stage).iter().any(|(place, _)| *place == at)
+        })
     }
 
     /// Whether a file is written that any stage reads: then it matters who does what when.
@@ -221,7 +246,7 @@ impl<'f, 'a> Known<'f, 'a> {
             if let Stdin::File { file, .. } = &stage.stdin {
                 read.extend(file.identity);
             }
-            if let super::Stdout::File(file) = &stage.stdout {
+            if let Stdout::File(file) = &stage.stdout {
                 written.extend(file.identity);
             }
         }

@@ -115,12 +115,15 @@ fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segmen
             if end - 1 > from && !connected(known, end - 1) {
                 break;
             }
-            all.push(Segment {
-                from,
-                end,
-                place: Place::Host(host),
-                split: None,
-            });
+            // Where none of its data are, nothing is gained.
+            if known.concerns(from..end, host) {
+                all.push(Segment {
+                    from,
+                    end,
+                    place: Place::Host(host),
+                    split: None,
+                });
+            }
         }
     }
     if !scope.lanes {
@@ -138,6 +141,10 @@ fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segmen
             split: Some(split.clone()),
         });
         for &host in scope.hosts {
+            let has_lanes = split.lanes.iter().any(|lane| lane.host == host);
+            if !has_lanes && !known.concerns(split.end..count, host) {
+                continue;
+            }
             // The command that merges is that of the stage.
             if known.refusal_with(split.end - 1, host, &[]).is_some() {
                 continue;
