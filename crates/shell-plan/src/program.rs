@@ -24,6 +24,8 @@ pub struct Reading {
     pub ends: Ends,
     /// It may print the names of its files.
     pub names: bool,
+    /// The command itself shares its files among processes if it is told to (`pmawk -j`), where that changes nothing.
+    pub shares: bool,
 }
 
 /// How outputs of parts become one.
@@ -60,6 +62,7 @@ impl Reading {
             waits: false,
             ends: Ends::Unknown,
             names: true,
+            shares: false,
         }
     }
 }

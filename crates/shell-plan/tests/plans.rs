@@ -80,6 +80,11 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
             lab.clone(),
             "awk '{ n[$1]++ } END { for (k in n) print k, n[k] }' /lab/list | sort",
         ),
+        (
+            "pmawk-itself",
+            lab.clone(),
+            "pmawk '{ s += $1 } END { print s }' /lab/list",
+        ),
         ("two-sides", two, "comm -12 /a/big /b/small | wc -l"),
         (
             "words-from-here",
@@ -360,6 +365,11 @@ fn only_what_may_be_cut_is_cut() {
     assert!(!groups.iter().any(goes_on));
     let group = planned(&lab, "grep x /lab/a /lab/b").groups.remove(0);
     assert_eq!(group.lanes[1].words, words("grep -H x /lab/b"));
+    let group = planned(&lab, "pmawk -v x=1 '{ s += $1 } END { print s }' /lab/a")
+        .groups
+        .remove(0);
+    let shared = words("pmawk -j 4 -v x=1 '{ s += $1 } END { print s }' /lab/a");
+    assert_eq!(group.lanes[0].words, shared);
     let group = planned(&lab, "sort -k2,2n -t : /lab/a").groups.remove(0);
     assert_eq!(group.lanes[0].words, words("sort -k2,2n -t :"));
     let merge = shell_plan::plan::Combiner::Merge(words("sort -m -k2,2n -t :"));

@@ -114,6 +114,9 @@ fn awk_programs_are_split_where_records_are_independent_and_only_counts_are_kept
     assert!(!reading("awk '{ print } END { exit 3 }'").early);
     assert!(reading("awk '{ n++ } END { print n }'").waits);
     assert!(!reading("awk '{ print }'").waits);
+    assert!(reading("pmawk '{ s += $1 } END { print s }'").shares);
+    assert!(!reading("pmawk '{ s += $1; print s }'").shares);
+    assert!(!reading("gawk '{ s += $1 } END { print s }'").shares);
     assert_eq!(reading("awk '{ printf \"%s \", $1 }'").ends, Ends::Unknown);
     assert_eq!(reading("awk '{ printf \"%s\\n\", $1 }'").ends, Ends::Always);
     assert_eq!(

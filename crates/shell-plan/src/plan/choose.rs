@@ -8,8 +8,8 @@ use super::commands::name;
 use super::cost::{Segment, evaluate, is_here, names, output_of};
 use super::explain::{bytes, seconds};
 use super::rules::Known;
-use super::search::{Scope, search};
-use super::split::{moved, tree};
+use super::search::{Scope, connected, search};
+use super::split::{moved, splits, tree};
 use super::volume::{Flow, Guess, entries, flows, label};
 use super::{
     Alternative, Combiner, Combining, Cost, Facts, Group, Lane, Part, Place, Plan, Reason, Stdin,
@@ -32,6 +32,8 @@ const RELIEF_BYTES: f64 = 0.25;
 const ABOUT: f64 = 1.05;
 /// What a byte over a link is taken to cost besides, in looking for plans that spare links: as if they had 100 MB/s.
 const BYTE_S: f64 = 1e-8;
+/// With more hosts than this it is not looked at what one alone could do.
+const ALONE_MAX: usize = 5;
 /// For less than this no connection is made.
 const TINY_BYTES: f64 = 1e6;
 const TINY_ENTRIES: f64 = 50.0;
@@ -47,6 +49,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         end: count,
         place: Place::Here,
         split: None,
+        jobs: 1,
     }];
     if count == 0 {
         return made(&known, &likely, &[], Cost::default(), Vec::new());
@@ -58,8 +61,10 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         .collect();
     let mut thought_of: Vec<Vec<Segment>> = Vec::new();
     let mut impossible = Vec::new();
+    let splits: Vec<_> = (0..count).map(|k| splits(&known, k)).collect();
     let mut try_out = |hosts: &[usize], lanes: bool, byte_s: f64, by: &[Flow]| {
         let scope = Scope {
+            splits: &splits,
             hosts,
             lanes,
             byte_s,
@@ -73,7 +78,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     try_out(&hosts, true, BYTE_S, &likely);
     try_out(&hosts, false, BYTE_S, &likely);
     try_out(&hosts, true, BYTE_S, &worst);
-    if hosts.len() > 1 {
+    if (2..=ALONE_MAX).contains(&hosts.len()) {
         for &host in &hosts {
             try_out(&[host], true, BYTE_S, &likely);
         }
@@ -86,6 +91,13 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
                 cost: None,
                 why,
             });
+        }
+    }
+    // What is not worth it is told, too.
+    for &host in hosts.iter().filter(|_| hosts.len() <= 2) {
+        let forced = forced(&known, host);
+        if !forced.iter().all(is_here) && !thought_of.contains(&forced) {
+            thought_of.push(forced);
         }
     }
     let mut judged: Vec<(String, Vec<Segment>, Cost, Option<String>)> = thought_of
@@ -142,6 +154,32 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     }
     rejected.extend(impossible);
     made(&known, &likely, &chosen, here_cost, rejected)
+}
+
+/// The first stages that may run on a host, as many as there are, and the others here.
+fn forced(known: &Known<'_, '_>, host: usize) -> Vec<Segment> {
+    let count = known.facts.stages.len();
+    let may = |k: usize| known.refusal(k, host).is_none();
+    let Some(from) = (0..count).find(|&k| may(k) && known.concerns(k..k + 1, host)) else {
+        return Vec::new();
+    };
+    let goes_on = |k: &usize| may(*k) && connected(known, *k);
+    let end = from + 1 + (from + 1..count).take_while(goes_on).count();
+    let parts = [
+        (0, from, Place::Here),
+        (from, end, Place::Host(host)),
+        (end, count, Place::Here),
+    ];
+    let parts = parts.into_iter().filter(|(from, end, _)| from < end);
+    parts
+        .map(|(from, end, place)| Segment {
+            from,
+            end,
+            place,
+            split: None,
+            jobs: 1,
+        })
+        .collect()
 }
 
 /// Why not all stages may run on a host.
@@ -310,7 +348,7 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
             let lane = Lane {
                 host,
                 part: Part::All,
-                words: facts.stages[from].words.clone(),
+                words: told(&facts.stages[from].words, segment.jobs),
                 moved: (from..end)
                     .flat_map(|k| moved(known, k, place, &|_| false))
                     .collect(),
@@ -354,6 +392,15 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
     }
 }
 
+/// The words of a command that shares its files among so many processes.
+fn told(words: &[Vec<u8>], jobs: usize) -> Vec<Vec<u8>> {
+    let mut words = words.to_vec();
+    if jobs > 1 {
+        words.splice(1..1, [b"-j".to_vec(), jobs.to_string().into_bytes()]);
+    }
+    words
+}
+
 /// Why a stage runs where it does.
 fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> Reason {
     let facts = known.facts;
@@ -372,7 +419,7 @@ fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> 
             let why = match (first, known.stays_anywhere(k)) {
                 (_, Some(why)) => why,
                 (None, _) => "nothing that it works on is elsewhere".to_owned(),
-                (Some(Some(why)), _) if refusals.all(|other| other.is_some()) => why,
+                (Some(Some(why)), _) if refusals.all(|other| other.is_some()) => why.to_owned(),
                 (Some(_), _) => "it is not expected to be faster elsewhere".to_owned(),
             };
             (vec![Place::Here], why)
@@ -407,6 +454,11 @@ fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> 
                 } else {
                     what
                 }
+            } else if k == group.stages.start && group.lanes[0].words.len() > stage.words.len() {
+                format!(
+                    "its {} are there, and it shares them among processes",
+                    bytes(own)
+                )
             } else if k == group.stages.start && own > 0.0 {
                 format!("the {} that it reads are there", bytes(own))
             } else if k == group.stages.start && flows[k].stdin > 0.0 {

@@ -43,6 +43,8 @@ pub(super) struct Segment {
     /// Where the stages run that are in no lane, and where lanes come together.
     pub place: Place,
     pub split: Option<Split>,
+    /// Among how many processes the first command shares its files itself.
+    pub jobs: usize,
 }
 
 /// What a segment costs, in a form that can be put behind others.
@@ -150,7 +152,8 @@ pub(super) fn steps(
     }
     count.steps.begin_s += waits;
     for k in from..segment.end {
-        count.stage(k, segment.place);
+        let jobs = if k == segment.from { segment.jobs } else { 1 };
+        count.stage(k, segment.place, jobs as f64);
     }
     if segment.end == facts.stages.len() {
         count.end(segment.end - 1, segment.place);
@@ -258,11 +261,11 @@ impl Count<'_, '_, '_> {
     }
 
     /// One stage in one place.
-    fn stage(&mut self, k: usize, place: Place) {
+    fn stage(&mut self, k: usize, place: Place, jobs: f64) {
         let facts = self.known.facts;
         let stage = &facts.stages[k];
         let flow = self.flows[k];
-        self.work(place, flow.cpu_s);
+        *self.phase.cpu_s.entry(place).or_default() += flow.cpu_s;
         let mut waited_s = 0.0;
         if let Some(call) = self.known.call(k) {
             for moved in moved(self.known, k, place, &|_| false) {
@@ -292,7 +295,8 @@ impl Count<'_, '_, '_> {
             Stdin::Other { .. } => self.cross(Place::Here, place, flow.stdin),
             Stdin::Stage | Stdin::Terminal => {}
         }
-        self.slow(flow.cpu_s / self.idle(place).min(1.0) + waited_s);
+        let one = self.idle(place).min(1.0);
+        self.slow(flow.cpu_s / one / jobs + waited_s);
         if flow.waits {
             self.next_phase();
         }

@@ -6,7 +6,7 @@ use super::commands::{asks_terminal, ends, ends_early, matters, name, reads_pipe
 use std::ops::Range;
 
 use super::volume::looks;
-use super::{Facts, FileKind, Named, Place, Stdin, Stdout, There};
+use super::{Facts, FileKind, Named, Place, Stage, Stdin, Stdout, There};
 use crate::annotation::{Call, Combine, Effect, File, Folder, Kind, Names, Shown};
 use crate::program::{self, Ends, Reading, Together};
 
@@ -17,6 +17,10 @@ pub(super) struct Known<'f, 'a> {
     pub readings: Vec<Option<Reading>>,
     /// For each stage and host, why it may not run there, its files left aside.
     stays: Vec<Vec<Option<String>>>,
+    /// The same with all its files.
+    refusals: Vec<Vec<Option<String>>>,
+    /// For each stage, which of its files are operands to be read, ascending.
+    operands: Vec<Vec<usize>>,
 }
 
 impl<'f, 'a> Known<'f, 'a> {
@@ -35,6 +39,8 @@ impl<'f, 'a> Known<'f, 'a> {
             facts,
             readings: readings.collect(),
             stays: Vec::new(),
+            refusals: Vec::new(),
+            operands: facts.stages.iter().map(operands).collect(),
         };
         let rewrites = known.reads_what_it_writes();
         known.stays = (0..facts.stages.len())
@@ -48,7 +54,19 @@ impl<'f, 'a> Known<'f, 'a> {
                 (0..facts.hosts.len()).map(one).collect()
             })
             .collect();
+        known.refusals = (0..facts.stages.len())
+            .map(|k| {
+                let files: Vec<usize> = (0..facts.stages[k].files.len()).collect();
+                let one = |host: usize| known.refusal_with(k, host, &files);
+                (0..facts.hosts.len()).map(one).collect()
+            })
+            .collect();
         known
+    }
+
+    /// Which of a stage's files are operands to be read, ascending.
+    pub fn operands(&self, stage: usize) -> &[usize] {
+        &self.operands[stage]
     }
 
     /// The call of a stage that may run elsewhere.
@@ -57,10 +75,8 @@ impl<'f, 'a> Known<'f, 'a> {
     }
 
     /// Why a stage may not run on a host with all its files.
-    pub fn refusal(&self, stage: usize, host: usize) -> Option<String> {
-        let of = &self.facts.stages[stage];
-        let files: Vec<usize> = (0..of.files.len()).collect();
-        self.refusal_with(stage, host, &files)
+    pub fn refusal(&self, stage: usize, host: usize) -> Option<&str> {
+        self.refusals[stage][host].as_deref()
     }
 
     /// The same if it is given these of its files alone.
@@ -170,14 +186,9 @@ impl<'f, 'a> Known<'f, 'a> {
         let stage = &self.facts.stages[k];
         let call = self.call(k)?;
         let of = &self.facts.hosts[host];
-        let inputs = call
-            .files
-            .iter()
-            .filter(|f| matches!(f.kind, Kind::Input | Kind::Tree))
-            .count();
         let says_names = match call.of.names {
             Names::Never => false,
-            Names::Several => inputs > 1,
+            Names::Several => self.operands[k].len() > 1,
             Names::Always => true,
         } || self.readings[k]
             .as_ref()
@@ -315,9 +326,25 @@ impl<'f, 'a> Known<'f, 'a> {
 
     /// Whether standard input is all that a stage takes in by lines: other files, as lists of patterns, go with its options.
     pub fn reads_only_stdin(&self, k: usize) -> bool {
-        self.call(k).is_some_and(|call| {
-            let is_operand = |file: &File| file.from == 0 && call.operands.contains(&file.word);
-            !call.files.iter().any(is_operand)
-        })
+        let Some(call) = self.call(k) else {
+            return false;
+        };
+        let mut files = call.files.iter();
+        !files.any(|file| file.from == 0 && call.operands.binary_search(&file.word).is_ok())
     }
+}
+
+/// The files of a stage that are operands to be read.
+fn operands(stage: &Stage<'_>) -> Vec<usize> {
+    let Ok(call) = &stage.call else {
+        return Vec::new();
+    };
+    let is_operand = |file: &File| {
+        matches!(file.kind, Kind::Input | Kind::Tree)
+            && file.from == 0
+            && call.operands.binary_search(&file.word).is_ok()
+    };
+    (0..call.files.len())
+        .filter(|&at| is_operand(&call.files[at]))
+        .collect()
 }

@@ -10,11 +10,16 @@ mod tests;
 use super::Place;
 use super::cost::{Clock, Segment, steps};
 use super::rules::Known;
-use super::split::splits;
+use super::split::{Split, shared};
 use super::volume::Flow;
+
+/// Of more hosts than this, only one is thought of as the place where all their lanes meet.
+const MEETING_MAX: usize = 5;
 
 /// What a search may use.
 pub(super) struct Scope<'s> {
+    /// For each stage, all splits that begin with it.
+    pub splits: &'s [Vec<Split>],
     /// Hosts besides this machine.
     pub hosts: &'s [usize],
     /// Whether stages may be run in lanes.
@@ -105,6 +110,7 @@ fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segmen
             end,
             place: Place::Here,
             split: None,
+            jobs: 1,
         })
         .collect();
     for &host in scope.hosts {
@@ -116,12 +122,21 @@ fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segmen
                 break;
             }
             // Where none of its data are, nothing is gained.
-            if known.concerns(from..end, host) {
+            if !known.concerns(from..end, host) {
+                continue;
+            }
+            let shared = if scope.lanes {
+                shared(known, from, host)
+            } else {
+                None
+            };
+            for jobs in std::iter::once(1).chain(shared) {
                 all.push(Segment {
                     from,
                     end,
                     place: Place::Host(host),
                     split: None,
+                    jobs,
                 });
             }
         }
@@ -129,7 +144,7 @@ fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segmen
     if !scope.lanes {
         return all;
     }
-    for split in splits(known, from) {
+    for split in &scope.splits[from] {
         let used = |lane: &super::Lane| scope.hosts.contains(&lane.host);
         if !split.lanes.iter().all(used) {
             continue;
@@ -139,10 +154,11 @@ fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segmen
             end: split.end,
             place: Place::Here,
             split: Some(split.clone()),
+            jobs: 1,
         });
+        let meets = meeting_places(split);
         for &host in scope.hosts {
-            let has_lanes = split.lanes.iter().any(|lane| lane.host == host);
-            if !has_lanes && !known.concerns(split.end..count, host) {
+            if !meets.contains(&host) && !known.concerns(split.end..count, host) {
                 continue;
             }
             // The command that merges is that of the stage.
@@ -160,6 +176,7 @@ fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segmen
                     end,
                     place: Place::Host(host),
                     split: Some(split.clone()),
+                    jobs: 1,
                 });
             }
         }
@@ -168,7 +185,23 @@ fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segmen
 }
 
 /// Whether a stage reads what the one before prints: otherwise they have nothing to do with each other, and no group has both.
-fn connected(known: &Known<'_, '_>, k: usize) -> bool {
+pub(super) fn connected(known: &Known<'_, '_>, k: usize) -> bool {
     known.facts.stages[k].stdin == super::Stdin::Stage
         && known.call(k).is_some_and(|call| call.stdin)
+}
+
+/// The hosts of lanes at which their outputs may come together: of many, the one with the most to give.
+fn meeting_places(split: &Split) -> Vec<usize> {
+    let mut shares: Vec<(usize, f64)> = Vec::new();
+    for lane in &split.lanes {
+        match shares.iter_mut().find(|(host, _)| *host == lane.host) {
+            Some((_, share)) => *share += lane.share,
+            None => shares.push((lane.host, lane.share)),
+        }
+    }
+    if shares.len() > MEETING_MAX {
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        shares.truncate(1);
+    }
+    shares.into_iter().map(|(host, _)| host).collect()
 }

@@ -46,8 +46,8 @@ fn lines(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
     known.together(from, false)?;
     let stage = &known.facts.stages[from];
     let call = known.call(from)?;
-    let inputs = operands(known, from);
-    let (named, file, begin) = match (&stage.stdin, inputs.as_slice()) {
+    let inputs = known.operands(from);
+    let (named, file, begin) = match (&stage.stdin, inputs) {
         (Stdin::File { file, offset }, []) if call.stdin => (file, None, *offset),
         (_, [only]) if !call.stdin && call.of.stdin == Reads::WithoutInputs => {
             let of = &call.files[*only];
@@ -62,7 +62,7 @@ fn lines(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
         return None;
     }
     // The file itself is found by the agent; what else the stage reads must be allowed there.
-    let others = (0..stage.files.len()).filter(|at| !inputs.contains(at));
+    let others = (0..stage.files.len()).filter(|at| inputs.binary_search(at).is_err());
     let others: Vec<usize> = others.collect();
     if known.refusal_with(from, host, &others).is_some() {
         return None;
@@ -97,17 +97,17 @@ fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
     known.together(from, true)?;
     let stage = &known.facts.stages[from];
     let call = known.call(from)?;
-    let inputs = operands(known, from);
+    let inputs = known.operands(from);
     if inputs.len() < 2 || call.stdin {
         return None;
     }
     let others: Vec<usize> = (0..stage.files.len())
-        .filter(|at| !inputs.contains(at))
+        .filter(|at| inputs.binary_search(at).is_err())
         .collect();
     let size = |at: usize| stage.files[at].size_bytes as f64 + 1.0;
     // Neighbours on one host are a run; a run is cut further if the host has processors for it.
     let mut runs: Vec<(usize, Vec<usize>)> = Vec::new();
-    for &at in &inputs {
+    for &at in inputs {
         let Place::Host(host) = stage.files[at].at else {
             return None;
         };
@@ -139,10 +139,10 @@ fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
             let dropped: Vec<usize> = inputs
                 .iter()
                 .map(|&at| call.files[at].word)
-                .filter(|word| !kept.contains(word))
+                .filter(|word| kept.binary_search(word).is_err())
                 .collect();
             let mut words: Vec<Vec<u8>> = (stage.words.iter().enumerate())
-                .filter(|(word, _)| !dropped.contains(word))
+                .filter(|(word, _)| dropped.binary_search(word).is_err())
                 .map(|(_, word)| word.clone())
                 .collect();
             let with = call
@@ -171,20 +171,18 @@ fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
         .then_some((lanes, whole))
 }
 
-/// The files that are operands to be read: by their numbers among the call's files.
-fn operands(known: &Known<'_, '_>, stage: usize) -> Vec<usize> {
-    let Some(call) = known.call(stage) else {
-        return Vec::new();
-    };
-    let files = call.files.iter().enumerate();
-    files
-        .filter(|(_, file)| {
-            matches!(file.kind, Kind::Input | Kind::Tree)
-                && file.from == 0
-                && call.operands.contains(&file.word)
-        })
-        .map(|(at, _)| at)
-        .collect()
+/// Among how many processes a command shares its files itself on a host, if it can and there is enough to share.
+pub(super) fn shared(known: &Known<'_, '_>, stage: usize, host: usize) -> Option<usize> {
+    known.readings[stage]
+        .as_ref()
+        .filter(|reading| reading.shares)?;
+    let files = &known.facts.stages[stage].files;
+    let own = known.operands(stage).iter().map(|&at| &files[at]);
+    let own: Vec<_> = own.filter(|named| named.at == Place::Host(host)).collect();
+    let all = own.len() == known.operands(stage).len() && !known.call(stage)?.stdin;
+    let size: u64 = own.iter().map(|named| named.size_bytes).sum();
+    let count = lane_count(known, host).min((size / PART_BYTES_MIN) as usize);
+    (all && count > 1).then_some(count)
 }
 
 /// How many lanes a host has processors for.
@@ -239,7 +237,8 @@ fn chain(
             return;
         }
         for lane in &mut lanes {
-            let is_part = |file: usize| k == from && operands(known, from).contains(&file);
+            let is_part =
+                |file: usize| k == from && known.operands(from).binary_search(&file).is_ok();
             lane.moved
                 .extend(moved(known, k, Place::Host(lane.host), &is_part));
         }
@@ -277,7 +276,8 @@ fn combiner(known: &Known<'_, '_>, k: usize, combine: Combine) -> Option<Combine
     let stage = &known.facts.stages[k];
     let dropped: Vec<usize> = {
         let call = known.call(k)?;
-        operands(known, k)
+        known
+            .operands(k)
             .iter()
             .map(|&at| call.files[at].word)
             .collect()

@@ -6,7 +6,7 @@
 
 use super::commands::{ends_early, looks_only, name, reads_at_most, usual_speed, waits};
 use super::{Facts, FileKind, Named, Place, Stage, Stdin};
-use crate::annotation::{Call, Folder, Kind, Volume};
+use crate::annotation::{Call, Combine, Folder, Kind, Language, Volume};
 use crate::program::{Reading, Together};
 
 /// With which guesses.
@@ -135,9 +135,11 @@ fn flow(
     let input = stdin + content;
     let key = selectivity_key(&stage.words, call);
     let measured = facts.learned.commands.get(&key);
-    let sums = reading.is_some_and(|reading| reading.waits && reading.lines.is_ok());
-    let keys = reading.is_some_and(|reading| matches!(reading.lines, Ok(Together::Counts { .. })));
-    let few = call.of.volume == Volume::Few || sums;
+    // An AWK program that prints at its end only prints sums, or something for each key that it has seen.
+    let at_end = call.of.program == Some(Language::Awk) && reading.is_some_and(|r| r.waits);
+    let sums = reading.is_some_and(|r| r.lines == Ok(Together::As(Combine::Sum)));
+    let keys = at_end && !sums;
+    let few = call.of.volume == Volume::Few || at_end;
     let output = match (measured, call.of.volume, guess) {
         (Some(measured), ..) => input * measured.selectivity,
         (None, Volume::Few, _) => FEW_BYTES + 40.0 * entries,

@@ -45,6 +45,7 @@ pub(super) fn read(words: &[Vec<u8>], call: &Call<'_>, texts: &[Vec<u8>]) -> Rea
             reading.ends = Ends::Unknown;
         }
     }
+    reading.shares &= name == b"pmawk";
     if has(&["-k", "-M"]) && reading.lines.is_ok() {
         reading.lines = Err("its options change what records or numbers are".to_owned());
     }
@@ -98,6 +99,7 @@ fn one(dialect: Dialect, texts: &[Vec<u8>], set: &[&[u8]]) -> Reading {
             Ends::Unknown
         },
         names: seen.names,
+        shares: independence::plan(&program).is_ok(),
     }
 }
 

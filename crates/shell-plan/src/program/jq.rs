@@ -59,6 +59,7 @@ pub(super) fn read(call: &Call<'_>, text: &[u8]) -> Reading {
             Ends::Always
         },
         names: named("input_filename") || named("$__prog_args"),
+        shares: false,
     }
 }
 

@@ -42,6 +42,7 @@ pub(super) fn read(call: &Call<'_>, text: &[u8]) -> Reading {
         lines,
         waits: false,
         names: false,
+        shares: false,
     }
 }
 

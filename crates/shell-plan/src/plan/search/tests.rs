@@ -39,6 +39,7 @@ fn everything(known: &Known<'_, '_>, count: usize, hosts: usize) -> Vec<Vec<Segm
                         end: k + 1,
                         place,
                         split: None,
+                        jobs: 1,
                     }),
                 }
             }
@@ -102,7 +103,7 @@ proptest! {
         let known = Known::new(&facts);
         let flows = flows(&facts, &known.readings, Guess::Likely);
         let byte_s = [0.0, 1e-8][price];
-        let scope = Scope { hosts: &[0, 1], lanes: false, byte_s };
+        let scope = Scope { splits: &[], hosts: &[0, 1], lanes: false, byte_s };
         let priced = |segments: &[Segment]| {
             let cost = evaluate(&known, &flows, segments);
             cost.seconds + cost.moved_bytes * byte_s
