@@ -474,6 +474,80 @@ fn parts_together_are_the_whole() {
     assert!(tested.len() >= 25, "only {tested:?}; not here: {missing:?}");
 }
 
+/// Options that change what is printed, beyond the examples.
+#[test]
+fn parts_together_are_the_whole_whatever_the_options() {
+    let mut runner = runner();
+    let mut uncut = Vec::new();
+    for call in [
+        "sort -u f",
+        "sort -s -k1,1 f",
+        "sort -rs -k2 f",
+        "sort -f f",
+        "sort -fu f g h",
+        "sort -g f",
+        "sort -n f g h",
+        "sort -nu f",
+        "sort -h f",
+        "sort -M f",
+        "sort -V f",
+        "sort -bdi f",
+        "sort -t: -k2,2 -k1,1nr f",
+        "sort -R f",
+        "uniq -i f",
+        "uniq -f 1 f",
+        "uniq -s 1 f",
+        "uniq -w 2 f",
+        "uniq -c f",
+        "head -1 f",
+        "head -3 f",
+        "tail -1 f",
+        "tail -4 f",
+        "grep -a -o [ab] f",
+        "grep -a -v a f",
+        "grep -a -i -w A f",
+        "grep -a -x -F a f",
+        "grep -c -v a f",
+        "grep -c -E ^$|b f",
+        "grep -q ab f",
+        "grep -l a f g h",
+        "grep -L a f g h",
+        "grep -n a f g h",
+        "grep -c a f g h",
+        "grep -m1 a f g h",
+        "grep -hn a f g h",
+        "cut -f2 -d: f",
+        "cut -d ' ' -f 2- --output-delimiter=xx f g h",
+        "cut -s -d: -f1 f",
+        "cut -b1,3-4 f",
+        "tr -d a-c",
+        "tr -d '\\n'",
+        "tr '\\n' ' '",
+        "tr [:lower:] [:upper:]",
+        "tr -c 'a-z\\n' x",
+        "cat -A f",
+        "cat -v f g h",
+        "fold -w 3 f",
+        "fold -sw5 f",
+        "expand -t3 f",
+        "unexpand -a f",
+        "wc -l",
+        "wc -m",
+        "wc -w",
+    ] {
+        let words = words(call);
+        let annotation = annotations::of(std::str::from_utf8(&words[0]).unwrap()).unwrap();
+        match group(&annotation, &words, None) {
+            None => uncut.push(call),
+            Some(group) => {
+                let unfit = rounds(&mut runner, &annotation, &words, &group);
+                assert_eq!(unfit, 0, "{call}");
+            }
+        }
+    }
+    assert_eq!(uncut, ["sort -R f"], "these stay whole");
+}
+
 #[test]
 fn parts_of_programs_together_are_the_whole() {
     let mut runner = runner();

@@ -253,6 +253,16 @@ fn what_must_not_move_does_not() {
             "sort /lab/a > /lab/a",
             "reads a file that it writes",
         ),
+        (
+            &other,
+            "sort /lab/a -o /lab/b | sort /lab/b",
+            "reads a file that it writes",
+        ),
+        (
+            &other,
+            "mogrify -flip /lab/a | cat /lab/a",
+            "reads a file that it writes",
+        ),
         (&other, "wc -l /here/a /lab/b", "prints names"),
     ] {
         let plan = planned(world, pipeline);
@@ -270,6 +280,8 @@ fn what_must_not_move_does_not() {
         "find /lab/tree -name x | sort",
         "grep -rl x /lab/tree | cut -c1-9 | wc -l",
         "sort /lab/a -o /lab/out",
+        "sort /lab/a -o /lab/a",
+        "mogrify -flip /lab/a /lab/a",
     ] {
         assert!(!planned(&lab(), pipeline).groups.is_empty(), "{pipeline}");
     }

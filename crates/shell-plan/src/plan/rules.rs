@@ -240,28 +240,41 @@ impl<'f, 'a> Known<'f, 'a> {
         })
     }
 
-    /// Whether a file is written that any stage reads: then it matters who does what when.
+    /// Whether a file is written that another stage reads or writes, or that the shell has made empty for a stage that reads it: then
+    /// it matters who does what when.
     fn reads_what_it_writes(&self) -> bool {
         let mut read = Vec::new();
         let mut written = Vec::new();
-        for stage in &self.facts.stages {
+        for (k, stage) in self.facts.stages.iter().enumerate() {
             let Ok(call) = &stage.call else { continue };
             for (named, file) in stage.files.iter().zip(&call.files) {
-                let list = if file.kind == Kind::Output {
-                    &mut written
-                } else {
-                    &mut read
+                let Some(identity) = named.identity else {
+                    continue;
                 };
-                list.extend(named.identity);
+                if file.kind != Kind::Output {
+                    read.push((k, identity));
+                }
+                if matches!(file.kind, Kind::Output | Kind::Update) {
+                    written.push((Some(k), identity));
+                }
             }
             if let Stdin::File { file, .. } = &stage.stdin {
-                read.extend(file.identity);
+                read.extend(file.identity.map(|identity| (k, identity)));
             }
             if let Stdout::File(file) = &stage.stdout {
-                written.extend(file.identity);
+                written.extend(file.identity.map(|identity| (None, identity)));
             }
         }
-        written.iter().any(|file| read.contains(file))
+        let clash = |(k, file): &(Option<usize>, u64)| {
+            let others = written
+                .iter()
+                .filter(|(other, of)| of == file && other != k);
+            let readers = read
+                .iter()
+                .filter(|(other, of)| of == file && Some(*other) != *k);
+            others.count() + readers.count() > 0
+        };
+        written.iter().any(clash)
     }
 
     /// Whether a stage, if it has a program, may end early by that.

@@ -26,12 +26,12 @@ const LANES_DRAWN: usize = 4;
 
 const STYLE: &str = "\
 .g text{font:12px ui-sans-serif,system-ui,sans-serif;text-anchor:middle}.g .dim{font-size:11px}.g .left{text-anchor:start}\
-.g .head{font-weight:600}.g .halo{paint-order:stroke;stroke-width:4px}.g path{fill:none;stroke-width:1.4}.g .arrow{marker-end:url(#tip)}\
+.g .head{font-weight:600}.g path{fill:none;stroke-width:1.4}.g .arrow{marker-end:url(#tip)}\
 .g .column{fill:none;stroke-dasharray:3 5;stroke-opacity:.5}.g .data{fill:none;stroke-dasharray:4 3}\
-.g text{fill:#1d2733}.g .dim{fill:#5b6774}.g .back{fill:#ffffff}.g .halo{stroke:#ffffff}\
+.g text{fill:#1d2733}.g .dim{fill:#5b6774}.g .back{fill:#ffffff}\
 .g path,.g .column,.g .here,.g .far,.g .join,.g .data{stroke:#8a96a3}.g .tip{fill:#8a96a3;stroke:none}\
 .g .here{fill:#eef1f4}.g .far{fill:#dff0e6}.g .join{fill:#fdf0d5}\
-@media (prefers-color-scheme:dark){.g text{fill:#e6ebf0}.g .dim{fill:#a3aebb}.g .back{fill:#14191f}.g .halo{stroke:#14191f}\
+@media (prefers-color-scheme:dark){.g text{fill:#e6ebf0}.g .dim{fill:#a3aebb}.g .back{fill:#14191f}\
 .g path,.g .column,.g .here,.g .far,.g .join,.g .data{stroke:#76828f}.g .tip{fill:#76828f;stroke:none}\
 .g .here{fill:#2b333c}.g .far{fill:#1f4030}.g .join{fill:#4a3c1c}}";
 
@@ -393,11 +393,14 @@ impl Canvas<'_, '_> {
         if let Some(count) = count {
             // Nearer to where it comes from, so that labels of arrows that meet stay apart.
             let x = from.x + (to.x - from.x) * 0.3;
+            let y = y0 + (y1 - y0) * 0.36 + 4.0;
+            let text = bytes(count);
+            let width = 6.4 * text.chars().count() as f64 + 6.0;
             self.labels.push_str(&format!(
-                "<text class=\"dim halo\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
-                x,
-                y0 + (y1 - y0) * 0.36 + 4.0,
-                bytes(count),
+                "<rect class=\"back\" x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"14\"/>\
+                 <text class=\"dim\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>\n",
+                x - width / 2.0,
+                y - 11.0,
             ));
         }
     }
