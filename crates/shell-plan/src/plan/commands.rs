@@ -37,8 +37,10 @@ pub(super) fn ends(stage: &Stage<'_>) -> Ends {
     match name(stage) {
         "grep" | "egrep" | "fgrep" | "cut" | "sort" | "uniq" | "wc" | "md5sum" | "sha1sum"
         | "sha224sum" | "sha256sum" | "sha384sum" | "sha512sum" | "b2sum" | "cksum" | "find"
-        | "factor" | "fmt" | "file" => Ends::Always,
-        "cat" | "fold" | "expand" | "unexpand" | "head" | "tail" | "tac" => Ends::IfInput,
+        | "factor" | "file" => Ends::Always,
+        "cat" | "fold" | "expand" | "unexpand" | "fmt" | "head" | "tail" => Ends::IfInput,
+        // With another separator lines are something else.
+        "tac" if !has(stage, &["-s", "-b", "-r"]) => Ends::IfInput,
         "tr" if leaves_line_ends(stage) => Ends::IfInput,
         _ => Ends::Unknown,
     }
