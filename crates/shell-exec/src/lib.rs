@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod annotations;
 pub mod broker;
+pub mod combine;
 pub mod flow;
 pub mod mounts;
 pub mod program;

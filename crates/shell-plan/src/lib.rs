@@ -4,4 +4,6 @@
 //! back what should be done.
 
 pub mod annotation;
+pub mod plan;
+pub mod program;
 pub mod script;

@@ -2,38 +2,17 @@
 
 use shell_plan::annotation::{Annotation, Example, Kind};
 
-/// A call's words: blanks part them, but not between single quotes.
-fn words(call: &str) -> Vec<Vec<u8>> {
-    let mut words = Vec::new();
-    let mut word: Option<Vec<u8>> = None;
-    let mut quoted = false;
-    for byte in call.bytes() {
-        match byte {
-            b'\'' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
-            }
-            b' ' if !quoted => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(byte),
-        }
-    }
-    words.extend(word);
-    words
-}
+mod common;
+
+use common::{annotations, words};
 
 /// Every annotation of the project means what its own examples say.
 #[test]
 fn examples_hold() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../annotations");
     let mut count = 0;
     let mut wrong = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        let path = entry.path();
-        if path.extension().is_none_or(|extension| extension != "toml") {
-            continue;
-        }
-        let file = path.file_name().unwrap().to_string_lossy().into_owned();
-        let annotation = match Annotation::read(&std::fs::read_to_string(&path).unwrap()) {
+    for (file, read) in annotations() {
+        let annotation = match read {
             Ok(annotation) => annotation,
             Err(mistake) => {
                 wrong.push(format!("{file}: {mistake}"));

@@ -29,6 +29,9 @@ pub struct Call<'a> {
     pub operands: Vec<usize>,
     /// Names of the options that are there, as the annotation has them.
     pub options: Vec<&'a str>,
+    /// Arguments of options that name no file: the option's name as the annotation has it, which word, and where in it the
+    /// argument begins.
+    pub texts: Vec<(&'a str, usize, usize)>,
     /// The first word of a command inside this one.
     pub command: Option<usize>,
     /// Whether it reads standard input.
@@ -108,6 +111,7 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
         programs: Vec::new(),
         operands: operands.iter().map(|at| at + 1).collect(),
         options: names.clone(),
+        texts: Vec::new(),
         command: None,
         stdin: of.stdin == Stdin::Always,
         reads_folder: of.folder == Folder::Reads,
@@ -118,6 +122,9 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
             if arguments[word][from..] == *b"\n" {
                 // What a line is, is another question then: `cut -d` with a newline counts lines as fields.
                 return None;
+            }
+            if kind == Kind::Text {
+                call.texts.push((row.names[0].as_str(), word + 1, from));
             }
             // Inputs that options name are not those for which standard input stands in.
             add(&mut call, kind, word, from, arguments, &mut 0);

@@ -1,0 +1,540 @@
+//! From facts to a plan: what is best in the model is taken if it is better than everything here by more than the model is sure of, and
+//! said with its reasons.
+//!
+//! Invariant: a plan with groups is expected to be at least 5 % faster than none (or no slower, at a quarter of the bytes), and not 5 %
+//! slower should its guesses be at their worst.
+
+use super::commands::name;
+use super::cost::{Segment, evaluate, is_here, names, output_of};
+use super::explain::{bytes, seconds};
+use super::rules::Known;
+use super::search::{Scope, connected, search};
+use super::split::{moved, splits, tree};
+use super::volume::{Flow, Guess, entries, flows, label};
+use super::{
+    Alternative, Combiner, Combining, Cost, Facts, Group, Lane, Part, Place, Plan, Reason, Stdin,
+    Stdout,
+};
+use crate::annotation::{Effect, Kind};
+
+/// A plan must be expected to take less than this part of what everything here takes.
+const GAIN: f64 = 0.95;
+/// And may take this much of it at worst.
+const LOSS: f64 = 1.05;
+/// Differences below this are not worth the change.
+const GAIN_S_MIN: f64 = 0.001;
+/// Or, if it takes this long at least, no longer than this part and moves hardly any of the bytes: the model is not that exact, and the link
+/// is there for others, too.
+const RELIEF_S_MIN: f64 = 2.0;
+const RELIEF_TIME: f64 = 1.005;
+const RELIEF_BYTES: f64 = 0.25;
+/// Of plans that take about as long as the best, one that moves half of its bytes is taken.
+const ABOUT: f64 = 1.05;
+/// What a byte over a link is taken to cost besides, in looking for plans that spare links: as if they had 100 MB/s.
+const BYTE_S: f64 = 1e-8;
+/// With more hosts than this it is not looked at what one alone could do.
+const ALONE_MAX: usize = 5;
+/// For less than this no connection is made.
+const TINY_BYTES: f64 = 1e6;
+const TINY_ENTRIES: f64 = 50.0;
+
+/// Where the stages of a pipeline should run.
+pub fn plan(facts: &Facts<'_>) -> Plan {
+    let known = Known::new(facts);
+    let likely = flows(facts, &known.readings, Guess::Likely);
+    let worst = flows(facts, &known.readings, Guess::Worst);
+    let count = facts.stages.len();
+    let here = vec![Segment {
+        from: 0,
+        end: count,
+        place: Place::Here,
+        split: None,
+        jobs: 1,
+    }];
+    if count == 0 {
+        return made(&known, &likely, &[], Cost::default(), Vec::new());
+    }
+    let here_cost = evaluate(&known, &likely, &here);
+    let here_worst = evaluate(&known, &worst, &here);
+    let hosts: Vec<usize> = (0..facts.hosts.len())
+        .filter(|&host| known.concerns(0..count, host))
+        .collect();
+    let mut thought_of: Vec<Vec<Segment>> = Vec::new();
+    let mut impossible = Vec::new();
+    let splits: Vec<_> = (0..count).map(|k| splits(&known, k)).collect();
+    let mut try_out = |hosts: &[usize], lanes: bool, byte_s: f64, by: &[Flow]| {
+        let scope = Scope {
+            splits: &splits,
+            hosts,
+            lanes,
+            byte_s,
+        };
+        let found = search(&known, by, &scope);
+        if !found.iter().all(is_here) && !thought_of.contains(&found) {
+            thought_of.push(found);
+        }
+    };
+    try_out(&hosts, true, 0.0, &likely);
+    try_out(&hosts, true, BYTE_S, &likely);
+    try_out(&hosts, false, BYTE_S, &likely);
+    try_out(&hosts, true, BYTE_S, &worst);
+    if (2..=ALONE_MAX).contains(&hosts.len()) {
+        for &host in &hosts {
+            try_out(&[host], true, BYTE_S, &likely);
+        }
+    }
+    // Of many hosts none has all the files anyway.
+    for &host in hosts.iter().filter(|_| hosts.len() <= 2) {
+        if let Some(why) = wholly(&known, host) {
+            impossible.push(Alternative {
+                what: format!("all on {}", facts.hosts[host].name),
+                cost: None,
+                why,
+            });
+        }
+    }
+    // What is not worth it is told, too.
+    for &host in hosts.iter().filter(|_| hosts.len() <= 2) {
+        let forced = forced(&known, host);
+        if !forced.iter().all(is_here) && !thought_of.contains(&forced) {
+            thought_of.push(forced);
+        }
+    }
+    let mut judged: Vec<(String, Vec<Segment>, Cost, Option<String>)> = thought_of
+        .into_iter()
+        .map(|segments| {
+            let cost = evaluate(&known, &likely, &segments);
+            let at_worst = evaluate(&known, &worst, &segments);
+            let objection = objection(
+                &known,
+                &likely,
+                &segments,
+                (cost, here_cost),
+                (at_worst, here_worst),
+            );
+            (describe(&known, &segments), segments, cost, objection)
+        })
+        .collect();
+    judged.sort_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds));
+    let best_s = judged.iter().find(|row| row.3.is_none());
+    let best_s = best_s.map_or(0.0, |row| row.2.seconds);
+    let mut taken: Option<usize> = None;
+    for (number, (_, _, cost, objection)) in judged.iter().enumerate() {
+        let moves_less = |other: usize| cost.moved_bytes < 0.5 * judged[other].2.moved_bytes;
+        if objection.is_none() && cost.seconds <= best_s * ABOUT && taken.is_none_or(moves_less) {
+            taken = Some(number);
+        }
+    }
+    let taken_cost = taken.map(|at| judged[at].2);
+    let chosen = taken.map_or(here.clone(), |at| judged[at].1.clone());
+    let mut rejected = Vec::new();
+    for (number, (what, _, cost, objection)) in judged.into_iter().enumerate() {
+        if Some(number) != taken
+            && !rejected
+                .iter()
+                .any(|other: &Alternative| other.what == what)
+        {
+            rejected.push(Alternative {
+                what,
+                cost: Some(cost),
+                why: objection.unwrap_or_else(|| {
+                    let slower = taken_cost.is_some_and(|taken| cost.seconds > taken.seconds);
+                    if slower { "slower" } else { "moves more" }.to_owned()
+                }),
+            });
+        }
+    }
+    if let Some(taken) = taken_cost {
+        let as_fast = here_cost.seconds < taken.seconds * ABOUT;
+        rejected.push(Alternative {
+            what: "all here".to_owned(),
+            cost: Some(here_cost),
+            why: if as_fast { "moves more" } else { "slower" }.to_owned(),
+        });
+    }
+    rejected.extend(impossible);
+    made(&known, &likely, &chosen, here_cost, rejected)
+}
+
+/// The first stages that may run on a host, as many as there are, and the others here.
+fn forced(known: &Known<'_, '_>, host: usize) -> Vec<Segment> {
+    let count = known.facts.stages.len();
+    let may = |k: usize| known.refusal(k, host).is_none();
+    let Some(from) = (0..count).find(|&k| may(k) && known.concerns(k..k + 1, host)) else {
+        return Vec::new();
+    };
+    let goes_on = |k: &usize| may(*k) && connected(known, *k);
+    let end = from + 1 + (from + 1..count).take_while(goes_on).count();
+    let parts = [
+        (0, from, Place::Here),
+        (from, end, Place::Host(host)),
+        (end, count, Place::Here),
+    ];
+    let parts = parts.into_iter().filter(|(from, end, _)| from < end);
+    parts
+        .map(|(from, end, place)| Segment {
+            from,
+            end,
+            place,
+            split: None,
+            jobs: 1,
+        })
+        .collect()
+}
+
+/// Why not all stages may run on a host.
+fn wholly(known: &Known<'_, '_>, host: usize) -> Option<String> {
+    (0..known.facts.stages.len()).find_map(|k| {
+        let why = known.refusal(k, host)?;
+        Some(format!("{}: {why}", name(&known.facts.stages[k])))
+    })
+}
+
+/// Why a line of segments is not taken, if it is not.
+fn objection(
+    known: &Known<'_, '_>,
+    flows: &[Flow],
+    segments: &[Segment],
+    (cost, here): (Cost, Cost),
+    (at_worst, here_at_worst): (Cost, Cost),
+) -> Option<String> {
+    let hosts = segments.iter().flat_map(used);
+    let disconnected = hosts.filter(|&host| !known.facts.hosts[host].connected);
+    let stages = known.facts.stages.iter();
+    let entries: f64 = stages.map(entries).sum();
+    let input: f64 = flows
+        .iter()
+        .map(|flow| flow.input - flow.stdin)
+        .sum::<f64>()
+        + flows.first().map_or(0.0, |flow| flow.stdin);
+    if disconnected.count() > 0 && input < TINY_BYTES && entries < TINY_ENTRIES {
+        return Some("too little to make a connection for".to_owned());
+    }
+    let relieves = here.seconds >= RELIEF_S_MIN
+        && cost.seconds <= here.seconds * RELIEF_TIME
+        && cost.moved_bytes <= here.moved_bytes * RELIEF_BYTES;
+    let hardly = cost.seconds > here.seconds * GAIN || here.seconds - cost.seconds < GAIN_S_MIN;
+    if hardly && !relieves {
+        let verb = if cost.seconds > here.seconds {
+            "slower than"
+        } else {
+            "hardly faster than"
+        };
+        return Some(format!("{verb} all here"));
+    }
+    if at_worst.seconds > here_at_worst.seconds * LOSS {
+        return Some(format!(
+            "it may be slower than all here: {} against {} if nothing is filtered",
+            seconds(at_worst.seconds),
+            seconds(here_at_worst.seconds)
+        ));
+    }
+    None
+}
+
+/// The hosts that a segment uses.
+fn used(segment: &Segment) -> Vec<usize> {
+    let mut hosts: Vec<usize> = segment
+        .split
+        .iter()
+        .flat_map(|split| split.lanes.iter().map(|lane| lane.host))
+        .collect();
+    if let Place::Host(host) = segment.place {
+        hosts.push(host);
+    }
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts
+}
+
+/// A line of segments in a few words.
+fn describe(known: &Known<'_, '_>, segments: &[Segment]) -> String {
+    let place = |place: Place| match place {
+        Place::Here => "here".to_owned(),
+        Place::Host(host) => known.facts.hosts[host].name.clone(),
+    };
+    let parts: Vec<String> = segments
+        .iter()
+        .filter(|segment| !is_here(segment))
+        .map(|segment| match &segment.split {
+            None => format!("{} on {}", names(known, segment), place(segment.place)),
+            Some(split) => {
+                let lanes = Segment {
+                    end: split.end,
+                    ..segment.clone()
+                };
+                let hosts: Vec<String> = used(&Segment {
+                    place: Place::Here,
+                    ..segment.clone()
+                })
+                .into_iter()
+                .map(|host| place(Place::Host(host)))
+                .collect();
+                let lanes = format!(
+                    "{} in {} lanes on {}",
+                    names(known, &lanes),
+                    split.lanes.len(),
+                    hosts.join(", ")
+                );
+                if split.end < segment.end {
+                    let rest = Segment {
+                        from: split.end,
+                        ..segment.clone()
+                    };
+                    format!(
+                        "{lanes}, {} on {}",
+                        names(known, &rest),
+                        place(segment.place)
+                    )
+                } else {
+                    lanes
+                }
+            }
+        })
+        .collect();
+    parts.join("; ")
+}
+
+/// The plan that a line of segments is.
+fn made(
+    known: &Known<'_, '_>,
+    flows: &[Flow],
+    segments: &[Segment],
+    here: Cost,
+    rejected: Vec<Alternative>,
+) -> Plan {
+    let groups: Vec<Group> = segments
+        .iter()
+        .filter(|segment| !is_here(segment))
+        .map(|segment| group(known, flows, segment))
+        .collect();
+    let stages = (0..known.facts.stages.len()).map(|k| reason(known, flows, &groups, k));
+    Plan {
+        stages: stages.collect(),
+        cost: evaluate(known, flows, segments),
+        here,
+        rejected,
+        groups,
+    }
+}
+
+fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
+    let facts = known.facts;
+    let Segment {
+        from, end, place, ..
+    } = *segment;
+    let (lanes, lanes_end, combine, statuses) = match &segment.split {
+        Some(split) => {
+            let last = flows[split.end - 1];
+            let lanes = split.lanes.iter().map(|lane| Lane {
+                output_bytes: output_of(last.few, last.output, lane.share),
+                ..lane.clone()
+            });
+            let combining = Combining {
+                combiner: split.combiner.clone(),
+                tree: tree(split, place),
+            };
+            (
+                lanes.collect(),
+                split.end,
+                Some(combining),
+                split.statuses.clone(),
+            )
+        }
+        None => {
+            let Place::Host(host) = place else {
+                unreachable!("a segment here is no group")
+            };
+            let lane = Lane {
+                host,
+                part: Part::All,
+                words: told(&facts.stages[from].words, segment.jobs),
+                moved: (from..end)
+                    .flat_map(|k| moved(known, k, place, &|_| false))
+                    .collect(),
+                share: 1.0,
+                output_bytes: flows[end - 1].output,
+            };
+            let statuses = (from..end).map(|k| {
+                known
+                    .call(k)
+                    .map_or_else(Default::default, |call| call.of.status)
+            });
+            (vec![lane], end, None, statuses.collect())
+        }
+    };
+    let again = |k: usize| {
+        known.call(k).is_some_and(|call| {
+            let updates = call.files.iter().any(|file| file.kind == Kind::Update);
+            call.of.effect == Effect::Pure || call.of.effect == Effect::Idempotent && !updates
+        })
+    };
+    let first = &facts.stages[from];
+    let reads_stdin = known.call(from).is_some_and(|call| call.stdin);
+    let from_files = !reads_stdin || matches!(first.stdin, Stdin::File { .. });
+    let writes_there = match &facts.stages[end - 1].stdout {
+        Stdout::File(file) => file.at == place && place != Place::Here,
+        _ => false,
+    };
+    Group {
+        stages: from..end,
+        lanes,
+        lanes_end,
+        combine,
+        place,
+        moved: (lanes_end..end)
+            .flat_map(|k| moved(known, k, place, &|_| false))
+            .collect(),
+        statuses,
+        repeatable: from_files && (from..end).all(again),
+        writes_there,
+        output_bytes: flows[end - 1].output,
+    }
+}
+
+/// The words of a command that shares its files among so many processes.
+fn told(words: &[Vec<u8>], jobs: usize) -> Vec<Vec<u8>> {
+    let mut words = words.to_vec();
+    if jobs > 1 {
+        words.splice(1..1, [b"-j".to_vec(), jobs.to_string().into_bytes()]);
+    }
+    words
+}
+
+/// Why a stage runs where it does.
+fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> Reason {
+    let facts = known.facts;
+    let stage = &facts.stages[k];
+    let group = groups.iter().find(|group| group.stages.contains(&k));
+    let host_name = |place: Place| match place {
+        Place::Here => "here".to_owned(),
+        Place::Host(host) => facts.hosts[host].name.clone(),
+    };
+    let (at, why) = match group {
+        None => {
+            let mut refusals = (0..facts.hosts.len())
+                .filter(|&host| known.concerns(0..facts.stages.len(), host))
+                .map(|host| known.refusal(k, host));
+            let first = refusals.next();
+            let why = match (first, known.stays_anywhere(k)) {
+                (_, Some(why)) => why,
+                (None, _) => "nothing that it works on is elsewhere".to_owned(),
+                (Some(Some(why)), _) if refusals.all(|other| other.is_some()) => why.to_owned(),
+                (Some(_), _) => "it is not expected to be faster elsewhere".to_owned(),
+            };
+            (vec![Place::Here], why)
+        }
+        Some(group) => {
+            let in_lanes = k < group.lanes_end;
+            let mut at: Vec<Place> = if in_lanes {
+                group
+                    .lanes
+                    .iter()
+                    .map(|lane| Place::Host(lane.host))
+                    .collect()
+            } else {
+                vec![group.place]
+            };
+            at.dedup();
+            at.sort_unstable();
+            at.dedup();
+            let own: f64 = flows[k].input - flows[k].stdin;
+            let why = if in_lanes && group.lanes.len() > 1 {
+                let parts = group.lanes.len();
+                let what = if k == group.stages.start {
+                    format!(
+                        "in {parts} parts of {}",
+                        bytes(flows[k].input / parts as f64)
+                    )
+                } else {
+                    format!("in {parts} lanes, behind the stage before")
+                };
+                if k + 1 == group.lanes_end {
+                    format!("{what}; {}", together(group))
+                } else {
+                    what
+                }
+            } else if k == group.stages.start && group.lanes[0].words.len() > stage.words.len() {
+                format!(
+                    "its {} are there, and it shares them among processes",
+                    bytes(own)
+                )
+            } else if k == group.stages.start && own > 0.0 {
+                format!("the {} that it reads are there", bytes(own))
+            } else if k == group.stages.start && flows[k].stdin > 0.0 {
+                format!(
+                    "the {} on its standard input are {}",
+                    bytes(flows[k].stdin),
+                    if matches!(&stage.stdin, Stdin::File { file, .. } if file.at == at[0]) {
+                        "there"
+                    } else {
+                        "fewer there than what it prints"
+                    }
+                )
+            } else if k == group.stages.start {
+                "what it works on is there".to_owned()
+            } else {
+                "what it reads is made there".to_owned()
+            };
+            (at, why)
+        }
+    };
+    let moved = group.into_iter().flat_map(|group| {
+        group
+            .lanes
+            .iter()
+            .flat_map(|lane| &lane.moved)
+            .chain(&group.moved)
+    });
+    let mut list: Vec<String> = Vec::new();
+    for moved in moved.filter(|moved| moved.stage == k) {
+        let way = match (moved.from, moved.direct) {
+            (Place::Here, _) => String::new(),
+            (_, true) => ", host to host".to_owned(),
+            (_, false) => ", through here".to_owned(),
+        };
+        let text = format!(
+            "{} from {} go to {}{way}",
+            bytes(moved.bytes as f64),
+            host_name(moved.from),
+            host_name(moved.to)
+        );
+        if !list.contains(&text) {
+            list.push(text);
+        }
+    }
+    let why = std::iter::once(why)
+        .chain(list)
+        .collect::<Vec<_>>()
+        .join("; ");
+    Reason {
+        at,
+        why,
+        input_bytes: flows[k].input,
+        output_bytes: flows[k].output,
+    }
+}
+
+/// How a group's outputs are put together, in words.
+fn together(group: &Group) -> &'static str {
+    match group.combine.as_ref().map(|combining| &combining.combiner) {
+        None | Some(Combiner::Concat) => "what they print is put one behind the other",
+        Some(Combiner::Sum { .. }) => "their numbers are added",
+        Some(Combiner::Merge(_)) => "what they print is merged",
+        Some(Combiner::Uniq) => "equal lines at the seams are made one",
+        Some(Combiner::UniqCount) => "counts of equal lines at the seams are added",
+        Some(Combiner::Again(_)) => "the same command goes over what they print",
+        Some(Combiner::First) => "the first that prints counts",
+        Some(Combiner::Counts { .. }) => "counts of equal keys are added",
+    }
+}
+
+/// What a pipeline is called.
+pub(super) fn pipeline(facts: &Facts<'_>) -> String {
+    facts
+        .stages
+        .iter()
+        .map(label)
+        .collect::<Vec<_>>()
+        .join(" | ")
+}

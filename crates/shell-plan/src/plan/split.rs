@@ -1,0 +1,421 @@
+//! The ways in which stages may be run in several lanes: the first of them takes its operands or the lines of a file in parts, others
+//! follow as long as what each lane prints is a part of what the whole would.
+//!
+//! Invariant: with every cut, what the lanes print, put together, is what one process prints for all; `rules.rs` says of one stage
+//! whether it may be cut, this file of several behind each other.
+
+use super::rules::Known;
+use super::{Combiner, FileKind, Lane, Moved, Part, Place, Stdin, Tree};
+use crate::annotation::{Combine, Kind, Language, Names, Status, Stdin as Reads};
+use crate::program::{Ends, Together};
+
+/// A part is not smaller than this: beginning a process costs as much as reading some megabytes.
+const PART_BYTES_MIN: u64 = 4 << 20;
+/// Larger whole numbers some implementations of AWK print with an exponent.
+const COUNT_MAX: u64 = i32::MAX as u64;
+/// More lanes than this are not begun on one host.
+const LANES_MAX: usize = 64;
+
+/// Stages in lanes.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Split {
+    /// The first of them.
+    pub from: usize,
+    /// Behind the last of them.
+    pub end: usize,
+    pub lanes: Vec<Lane>,
+    pub combiner: Combiner,
+    pub statuses: Vec<Status>,
+}
+
+/// All splits that begin with a stage.
+pub(super) fn splits(known: &Known<'_, '_>, from: usize) -> Vec<Split> {
+    let mut all = Vec::new();
+    for (lanes, whole) in [lines(known, from), apart(known, from)]
+        .into_iter()
+        .flatten()
+    {
+        let by_operands = matches!(lanes[0].part, Part::Operands(_));
+        chain(known, from, by_operands, &lanes, whole, &mut all);
+    }
+    all
+}
+
+/// Lanes for the lines of the one file that a stage reads, and that their inputs are whole lines.
+fn lines(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
+    known.together(from, false)?;
+    let stage = &known.facts.stages[from];
+    let call = known.call(from)?;
+    let inputs = known.operands(from);
+    let (named, file, begin) = match (&stage.stdin, inputs) {
+        (Stdin::File { file, offset }, []) if call.stdin => (file, None, *offset),
+        (_, [only]) if !call.stdin && call.of.stdin == Reads::WithoutInputs => {
+            let of = &call.files[*only];
+            (&stage.files[*only], Some((of.word, of.from)), 0)
+        }
+        _ => return None,
+    };
+    let Place::Host(host) = named.at else {
+        return None;
+    };
+    if named.kind != FileKind::Regular || call.of.names == Names::Always {
+        return None;
+    }
+    // The file itself is found by the agent; what else the stage reads must be allowed there.
+    let others = (0..stage.files.len()).filter(|at| inputs.binary_search(at).is_err());
+    let others: Vec<usize> = others.collect();
+    if known.refusal_with(from, host, &others).is_some() {
+        return None;
+    }
+    let size = named.size_bytes.checked_sub(begin)?;
+    let count = lane_count(known, host).min((size / PART_BYTES_MIN) as usize);
+    if count < 2 {
+        return None;
+    }
+    let mut words = stage.words.clone();
+    if let Some((word, _)) = file {
+        words.remove(word);
+    }
+    let bound = |part: usize| begin + (u128::from(size) * part as u128 / count as u128) as u64;
+    let lanes = (0..count).map(|part| Lane {
+        host,
+        part: Part::Lines {
+            file,
+            from: bound(part),
+            to: (part + 1 < count).then(|| bound(part + 1)),
+        },
+        words: words.clone(),
+        moved: Vec::new(),
+        share: 1.0 / count as f64,
+        output_bytes: 0.0,
+    });
+    Some((lanes.collect(), true))
+}
+
+/// Lanes for the files that are a stage's operands, each where its files are, and whether all but the last end with a line's end.
+fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
+    known.together(from, true)?;
+    let stage = &known.facts.stages[from];
+    let call = known.call(from)?;
+    let inputs = known.operands(from);
+    if inputs.len() < 2 || call.stdin {
+        return None;
+    }
+    let others: Vec<usize> = (0..stage.files.len())
+        .filter(|at| inputs.binary_search(at).is_err())
+        .collect();
+    let size = |at: usize| stage.files[at].size_bytes as f64 + 1.0;
+    // Neighbours on one host are a run; a run is cut further if the host has processors for it.
+    let mut runs: Vec<(usize, Vec<usize>)> = Vec::new();
+    for &at in inputs {
+        let Place::Host(host) = stage.files[at].at else {
+            return None;
+        };
+        match runs.last_mut().filter(|(of, _)| *of == host) {
+            Some((_, run)) => run.push(at),
+            None => runs.push((host, vec![at])),
+        }
+    }
+    let mut lanes = Vec::new();
+    let total: f64 = inputs.iter().map(|&at| size(at)).sum();
+    for (host, run) in &runs {
+        let files: Vec<usize> = run.iter().chain(&others).copied().collect();
+        if known.refusal_with(from, *host, &files).is_some() {
+            return None;
+        }
+        let bytes: f64 = run.iter().map(|&at| size(at)).sum();
+        let same_host: f64 = runs
+            .iter()
+            .filter(|(of, _)| of == host)
+            .flat_map(|(_, run)| run)
+            .map(|&at| size(at))
+            .sum();
+        let cores = lane_count(known, *host) as f64 * bytes / same_host;
+        let count = (cores.round() as usize)
+            .min((bytes / PART_BYTES_MIN as f64) as usize)
+            .clamp(1, run.len());
+        for part in balanced(run, count, size) {
+            let kept: Vec<usize> = part.iter().map(|&at| call.files[at].word).collect();
+            let dropped: Vec<usize> = inputs
+                .iter()
+                .map(|&at| call.files[at].word)
+                .filter(|word| kept.binary_search(word).is_err())
+                .collect();
+            let mut words: Vec<Vec<u8>> = (stage.words.iter().enumerate())
+                .filter(|(word, _)| dropped.binary_search(word).is_err())
+                .map(|(_, word)| word.clone())
+                .collect();
+            let with = call
+                .of
+                .apart_with
+                .iter()
+                .map(|word| word.as_bytes().to_vec());
+            words.splice(1..1, with);
+            lanes.push(Lane {
+                host: *host,
+                part: Part::Operands(kept),
+                words,
+                moved: Vec::new(),
+                share: part.iter().map(|&at| size(at)).sum::<f64>() / total,
+                output_bytes: 0.0,
+            });
+        }
+    }
+    let (_, before) = inputs.split_last()?;
+    let whole = before.iter().all(|&at| stage.files[at].ends_line);
+    // To sed and jq a last line without an end goes on in the next file.
+    if !whole && matches!(call.of.program, Some(Language::Sed | Language::Jq)) {
+        return None;
+    }
+    (lanes.len() > 1 && lanes.len() <= LANES_MAX * known.facts.hosts.len())
+        .then_some((lanes, whole))
+}
+
+/// Among how many processes a command shares its files itself on a host, if it can and there is enough to share.
+pub(super) fn shared(known: &Known<'_, '_>, stage: usize, host: usize) -> Option<usize> {
+    known.readings[stage]
+        .as_ref()
+        .filter(|reading| reading.shares)?;
+    let files = &known.facts.stages[stage].files;
+    let own = known.operands(stage).iter().map(|&at| &files[at]);
+    let own: Vec<_> = own.filter(|named| named.at == Place::Host(host)).collect();
+    let all = own.len() == known.operands(stage).len() && !known.call(stage)?.stdin;
+    let size: u64 = own.iter().map(|named| named.size_bytes).sum();
+    let count = lane_count(known, host).min((size / PART_BYTES_MIN) as usize);
+    (all && count > 1).then_some(count)
+}
+
+/// How many lanes a host has processors for.
+fn lane_count(known: &Known<'_, '_>, host: usize) -> usize {
+    (known.facts.hosts[host].idle_cores.round() as usize).clamp(1, LANES_MAX)
+}
+
+/// Neighbouring files in `count` parts of about the same size, none of them empty.
+fn balanced(files: &[usize], count: usize, size: impl Fn(usize) -> f64) -> Vec<Vec<usize>> {
+    let total: f64 = files.iter().map(|&at| size(at)).sum();
+    let mut parts = vec![Vec::new()];
+    let mut seen = 0.0;
+    for (number, &at) in files.iter().enumerate() {
+        let left = files.len() - number;
+        let wanted = count - parts.len();
+        let is_full = seen + size(at) / 2.0 >= total * parts.len() as f64 / count as f64;
+        if let Some(last) = parts.last()
+            && !last.is_empty()
+            && wanted > 0
+            && (is_full || left <= wanted)
+        {
+            parts.push(Vec::new());
+        }
+        if let Some(last) = parts.last_mut() {
+            last.push(at);
+        }
+        seen += size(at);
+    }
+    parts
+}
+
+/// All ends that lanes which begin with a stage may have.
+fn chain(
+    known: &Known<'_, '_>,
+    from: usize,
+    by_operands: bool,
+    lanes: &[Lane],
+    mut whole: bool,
+    all: &mut Vec<Split>,
+) {
+    let mut statuses = Vec::new();
+    let mut lanes = lanes.to_vec();
+    for k in from..known.facts.stages.len() {
+        let apart = k == from && by_operands;
+        let (Some(call), Some(together)) = (known.call(k), known.together(k, apart)) else {
+            return;
+        };
+        let hosts: Vec<usize> = lanes.iter().map(|lane| lane.host).collect();
+        let follows =
+            known.facts.stages[k].stdin == Stdin::Stage && call.stdin && known.reads_only_stdin(k);
+        if k > from && (!follows || hosts.iter().any(|&host| known.refusal(k, host).is_some())) {
+            return;
+        }
+        for lane in &mut lanes {
+            let is_part =
+                |file: usize| k == from && known.operands(from).binary_search(&file).is_ok();
+            lane.moved
+                .extend(moved(known, k, Place::Host(lane.host), &is_part));
+        }
+        statuses.push(call.of.status);
+        let combiner = match &together {
+            Together::As(combine) => combiner(known, k, *combine),
+            // Nobody knows in which order these come, so somebody must put them in one.
+            Together::Counts { key_first } => known.any_order(k + 1).then_some(Combiner::Counts {
+                key_first: *key_first,
+                most: COUNT_MAX,
+            }),
+        };
+        let Some(combiner) = combiner else { return };
+        let goes_on = combiner == Combiner::Concat && !known.ends_early(k);
+        all.push(Split {
+            from,
+            end: k + 1,
+            lanes: lanes.clone(),
+            combiner,
+            statuses: statuses.clone(),
+        });
+        whole = match known.ends(k) {
+            Ends::Always => true,
+            Ends::IfInput => whole,
+            Ends::Unknown => false,
+        };
+        if !goes_on || !whole {
+            return;
+        }
+    }
+}
+
+/// How parts' outputs are put together by a stage's annotation.
+fn combiner(known: &Known<'_, '_>, k: usize, combine: Combine) -> Option<Combiner> {
+    let stage = &known.facts.stages[k];
+    let dropped: Vec<usize> = {
+        let call = known.call(k)?;
+        known
+            .operands(k)
+            .iter()
+            .map(|&at| call.files[at].word)
+            .collect()
+    };
+    let words = stage
+        .words
+        .iter()
+        .enumerate()
+        .filter(|(word, _)| !dropped.contains(word));
+    let mut words: Vec<Vec<u8>> = words.map(|(_, word)| word.clone()).collect();
+    Some(match combine {
+        Combine::Concat => Combiner::Concat,
+        Combine::Sum => Combiner::Sum {
+            most: if known.readings[k].is_some() {
+                COUNT_MAX
+            } else {
+                u64::MAX
+            },
+        },
+        Combine::Uniq => Combiner::Uniq,
+        Combine::UniqCount => Combiner::UniqCount,
+        Combine::First => Combiner::First,
+        Combine::Again => Combiner::Again(words),
+        Combine::Merge => {
+            words.insert(1, b"-m".to_vec());
+            Combiner::Merge(words)
+        }
+    })
+}
+
+/// The files that a stage reads at a place and that are not there, but for those that are given to it in parts.
+pub(super) fn moved(
+    known: &Known<'_, '_>,
+    k: usize,
+    to: Place,
+    is_part: &dyn Fn(usize) -> bool,
+) -> Vec<Moved> {
+    let stage = &known.facts.stages[k];
+    let Some(call) = known.call(k) else {
+        return Vec::new();
+    };
+    if to == Place::Here {
+        return Vec::new();
+    }
+    let files = call.files.iter().zip(&stage.files).enumerate();
+    let files = files
+        .filter(|(at, _)| !is_part(*at))
+        .map(|(_, (file, named))| (file, Some(named)));
+    let programs = call
+        .programs
+        .iter()
+        .zip(&stage.programs)
+        .map(|(file, (_, named))| (file, named.as_ref()));
+    let mut list: Vec<Moved> = files
+        .chain(programs)
+        .filter_map(|(file, named)| Some((file, named?)))
+        .filter(|(file, named)| {
+            matches!(file.kind, Kind::Input | Kind::ProgramFile) && named.at != to
+        })
+        .map(|(file, named)| {
+            one(
+                known,
+                k,
+                Some((file.word, file.from)),
+                named.at,
+                to,
+                named.size_bytes,
+            )
+        })
+        .collect();
+    if let Stdin::File { file, offset } = &stage.stdin
+        && call.stdin
+        && file.at != to
+    {
+        list.push(one(
+            known,
+            k,
+            None,
+            file.at,
+            to,
+            file.size_bytes.saturating_sub(*offset),
+        ));
+    }
+    list
+}
+
+fn one(
+    known: &Known<'_, '_>,
+    stage: usize,
+    file: Option<(usize, usize)>,
+    from: Place,
+    to: Place,
+    bytes: u64,
+) -> Moved {
+    let direct = match (from, to) {
+        (Place::Host(from), Place::Host(to)) => known
+            .facts
+            .direct
+            .iter()
+            .any(|(a, b, _)| (*a, *b) == (from, to)),
+        _ => false,
+    };
+    Moved {
+        stage,
+        file,
+        from,
+        to,
+        direct,
+        bytes,
+    }
+}
+
+/// What is put together where: what one host's lanes print, first on that host, if that makes it less.
+pub(super) fn tree(split: &Split, place: Place) -> Tree {
+    let reduces = !matches!(
+        split.combiner,
+        Combiner::Concat | Combiner::Merge(_) | Combiner::First
+    );
+    let any_order = matches!(
+        split.combiner,
+        Combiner::Sum { .. } | Combiner::Counts { .. }
+    );
+    let mut nodes: Vec<(Place, Vec<Tree>)> = Vec::new();
+    for (number, lane) in split.lanes.iter().enumerate() {
+        let host = Place::Host(lane.host);
+        let near = nodes.len().saturating_sub(1);
+        let found = nodes.iter().position(|(at, _)| *at == host);
+        match found.filter(|&at| reduces && (any_order || at == near)) {
+            Some(at) => nodes[at].1.push(Tree::Lane(number)),
+            None => nodes.push((host, vec![Tree::Lane(number)])),
+        }
+    }
+    let nodes = nodes.into_iter().flat_map(|(at, lanes)| {
+        if lanes.len() == 1 || at == place {
+            lanes
+        } else {
+            vec![Tree::At(at, lanes)]
+        }
+    });
+    Tree::At(place, nodes.collect())
+}
