@@ -16,14 +16,16 @@ from .harness import FOLDER, ROOT, TARGET, first_line
 
 RIG = ROOT / "tests" / "near" / "rig"
 APPLICATIONS = ["log-grep", "ray-tracing", "port-scan", "thumbnails", "git"]
-LINES = {"20 ms, 600 Mb/s": ("20ms", "600mbit"), "0.5 ms, 5 Gb/s": ("0.5ms", "5gbit")}
+FAR, CLOSE = "20 ms, 600 Mb/s", "0.5 ms, 5 Gb/s"
+LINES = {FAR: ("20ms", "600mbit"), CLOSE: ("0.5ms", "5gbit")}
 MOUNT, SERVER, PARALLEL, NEARSH = "bash over the mount", "bash on the server", "GNU parallel", "nearsh"
 COLUMNS = (MOUNT, SERVER, PARALLEL, NEARSH)
 ABOUT = """One machine is the client, all servers and the line, so that servers compute no faster than it does, and five no faster than one.
 `bash over the mount`: the script as it is, exports mounted by sshfs as sshfs does by itself. `bash on the server`: the same script, run there by ssh, the
 export bound at the mount's path. `GNU parallel`: what one would write with `--sshlogin` (bench/near/apps/*.parallel.sh), where it applies to more than the
 whole script. Before each run the server's files are put back and read once, so they are in its memory, and every export is mounted anew, so the client
-has cached nothing. Moved: bytes of IP over the line, both ways. Times are medians."""
+has cached nothing. Moved: bytes of IP over the line, both ways. Times are medians
+of three runs; what takes longer than two minutes is run once."""
 
 
 def nearsh(report):
@@ -50,7 +52,7 @@ def columns_of(application, program):
 def measured(application, line, small, program):
     """What columns.py says of an application on a line, its runs by column."""
     delay, rate = LINES[line]
-    hosts = near_data.made(application, small)
+    hosts = near_data.made(application, line == FAR, small)
     folder, result = FOLDER / "near" / "rig", FOLDER / "near" / "result"
     spec = {"application": application, "rounds": 1 if small else 3, "columns": columns_of(application, program), "nearsh": program}
     words = [RIG, "up", folder, "--hosts", ",".join(hosts), "--delay", delay, "--rate", rate]
@@ -73,8 +75,8 @@ def same(application, runs):
             raise RuntimeError(f"{application}: {run['column']} does not give what {wanted['column']} gives:\n{told}\nand that was:\n{wanted['output']}")
 
 
-def size_told(application, small):
-    size = near_data.SIZES[application][small]
+def size_told(application, line, small):
+    size = near_data.size_of(application, line == FAR, small)
     return f"{size:,} {'images' if application == 'thumbnails' else 'files'}" if size < 10**6 else f"{size // 10**6} MB" + (" a server" if application == "log-grep" else "")
 
 
@@ -113,7 +115,7 @@ def show(report, chosen, results, line, small):
     rows = []
     for application in chosen:
         cells = results[application, line]
-        row = [application, size_told(application, small)]
+        row = [application, size_told(application, line, small)]
         row += [f"{median(cells[column]):.2f}" if column in cells else "-" for column in COLUMNS]
         row += [f"{median(cells[column], 'moved') / 1e6:.1f}" if column in cells else "-" for column in COLUMNS]
         best = next((column for column in (NEARSH, PARALLEL, SERVER) if column in cells), MOUNT)
@@ -131,11 +133,10 @@ def conclude(report, chosen, results):
             cells = {column: median(runs) for column, runs in results[application, line].items()}
             if NEARSH not in cells:
                 continue
-            far = line == next(iter(LINES))
-            if far and SERVER in cells:
+            if line == FAR and SERVER in cells:
                 ratio = cells[NEARSH] / cells[SERVER]
                 rows.append([f"{application}, {line}: nearsh to the server", "<= 1.20", f"{ratio:.2f}", ratio <= 1.2])
-            if far and application == "log-grep":
+            if line == FAR and application == "log-grep":
                 ratio = cells[MOUNT] / cells[NEARSH]
                 rows.append([f"{application}, {line}: the mount to nearsh", ">= 12.7", f"{ratio:.1f}", ratio >= 12.7])
             ratio = cells[NEARSH] / cells[MOUNT]
