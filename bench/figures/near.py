@@ -112,17 +112,16 @@ def median(runs, what="seconds"):
 
 
 def show(report, chosen, results, line, small):
-    rows = []
+    times, moved = [], []
     for application in chosen:
         cells = results[application, line]
-        row = [application, size_told(application, line, small)]
-        row += [f"{median(cells[column]):.2f}" if column in cells else "-" for column in COLUMNS]
-        row += [f"{median(cells[column], 'moved') / 1e6:.1f}" if column in cells else "-" for column in COLUMNS]
+        what = [application, size_told(application, line, small)]
+        seconds = {column: median(runs) for column, runs in cells.items()}
         best = next((column for column in (NEARSH, PARALLEL, SERVER) if column in cells), MOUNT)
-        row.append(f"{median(cells[MOUNT]) / median(cells[best]):.1f} ({best})")
-        rows.append(row)
-    heads = [f"{column} (s)" for column in COLUMNS] + [f"moved (MB): {column}" for column in COLUMNS]
-    report.table(["application", "data", *heads, "times bash over the mount"], rows)
+        times.append([*what, *(f"{seconds[column]:.2f}" if column in cells else "-" for column in COLUMNS), f"{seconds[MOUNT] / seconds[best]:.1f} ({best})"])
+        moved.append([*what, *(f"{median(cells[column], 'moved') / 1e6:.1f}" if column in cells else "-" for column in COLUMNS)])
+    report.table(["seconds", "data", *COLUMNS, "times bash over the mount"], times)
+    report.table(["MB moved", "data", *COLUMNS], moved)
 
 
 def conclude(report, chosen, results):
