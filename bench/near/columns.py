@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One application on one line: every column in turn, round by round. Runs inside a rig, and writes what it measured as JSON.
+"""One application on one line: every column in turn, round by round. Runs inside a rig (tests/near/rig), or on the client of bench/near/uml/lab, and
+writes what it measured as JSON.
 
     columns.py SPEC RESULT      SPEC: {"application", "rounds", "columns", "nearsh"}
 
@@ -12,6 +13,8 @@ import json
 import os
 import pathlib
 import shlex
+import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -32,13 +35,57 @@ ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "LANG" and not k.s
 LONG_S = 120  # what takes longer is not repeated
 
 
+class Rig:
+    """Hosts that are namespaces, and mounts by sshfs."""
+
+    def on_host(self, host, script, data=None):
+        return subprocess.run(["rig", "in", host, "sh", "-c", script], check=True, input=data or b"", stdout=subprocess.PIPE, env=ENVIRONMENT).stdout
+
+    def remount(self, host):
+        subprocess.run(["rig", "remount", host], check=True)
+
+    def bytes_moved(self):
+        lines = subprocess.run(["rig", "count"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        return sum(int(number) for line in lines for number in line.split()[1:3])
+
+    def line(self):
+        measure = pathlib.Path(__file__).resolve().parents[2] / "tests/near/measure-line"
+        return subprocess.run([measure, HOSTS[0], "1"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+class Guest:
+    """One server with a kernel of its own, and a mount by NFS."""
+
+    def on_host(self, host, script, data=None):
+        return subprocess.run(["ssh", host, script], check=True, input=data or b"", stdout=subprocess.PIPE).stdout
+
+    def remount(self, host):
+        place = f"{MOUNTS}/{host}"
+        options = next(line.split()[3] for line in open("/proc/mounts") if line.split()[1] == place)
+        kept = [option for option in options.split(",") if option.split("=")[0] in ("vers", "addr", "clientaddr")]
+        subprocess.run(["umount", place], check=True)
+        pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
+        subprocess.run(["mount", "-i", "-t", "nfs4", "-o", ",".join(kept), f"{host}:{EXPORT}", place], check=True)
+
+    def bytes_moved(self):
+        """Of the device: with Ethernet's headers."""
+        words = next(line.split(":")[1].split() for line in open("/proc/net/dev") if line.strip().startswith("vec0:"))
+        return int(words[0]) + int(words[8])
+
+    def line(self):
+        taken = []
+        for _ in range(15):
+            start = time.perf_counter()
+            socket.create_connection((HOSTS[0], 22)).close()
+            taken.append((time.perf_counter() - start) * 1000)
+        return f"connect_ms {statistics.median(taken):.2f}"
+
+
+PLACE = Guest() if "NEAR_LAB" in os.environ else Rig()
+
+
 def on_host(host, script):
-    return subprocess.run(["rig", "in", host, "sh", "-c", f"cd {EXPORT} && {script}"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=ENVIRONMENT).stdout
-
-
-def bytes_moved():
-    lines = subprocess.run(["rig", "count"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    return sum(int(number) for line in lines for number in line.split()[1:3])
+    return PLACE.on_host(host, f"cd {EXPORT} && {script}")
 
 
 def words_of(column, application, nearsh):
@@ -55,22 +102,22 @@ def words_of(column, application, nearsh):
 
 
 def prepare(application):
-    script = APPLICATIONS / f"{application}.sh"
+    script = (APPLICATIONS / f"{application}.sh").read_bytes()
     for host in HOSTS:
         on_host(host, RESET[application] or "true")
         on_host(host, "find . -type f -exec cat {} + >/dev/null")
-        subprocess.run(["rig", "in", host, "tee", "/tmp/script"], check=True, input=script.read_bytes(), stdout=subprocess.DEVNULL)
-        subprocess.run(["rig", "remount", host], check=True)
+        PLACE.on_host(host, "cat >/tmp/script", script)
+        PLACE.remount(host)
     os.sync()
 
 
 def run(column, application, nearsh):
     prepare(application)
-    before = bytes_moved()
+    before = PLACE.bytes_moved()
     start = time.perf_counter()
     done = subprocess.run(words_of(column, application, nearsh), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=ENVIRONMENT)
     seconds = time.perf_counter() - start
-    moved = bytes_moved() - before
+    moved = PLACE.bytes_moved() - before
     left = b"".join(on_host(host, f"find {LEFT[application]} -type f -exec sha256sum {{}} + | sort -k 2") for host in HOSTS) if application in LEFT else b""
     return {
         "column": column,
@@ -85,7 +132,7 @@ def run(column, application, nearsh):
 
 def main():
     spec = json.loads(sys.argv[1])
-    line = subprocess.run([pathlib.Path(__file__).resolve().parents[2] / "tests/near/measure-line", HOSTS[0], "1"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    line = PLACE.line()
     runs = []
     for _ in range(spec["rounds"]):
         for column in spec["columns"]:
@@ -93,7 +140,7 @@ def main():
                 continue
             runs.append(run(column, spec["application"], spec["nearsh"]))
             print(f"  {spec['application']}, {column}: {runs[-1]['seconds']:.2f} s", flush=True)
-    pathlib.Path(sys.argv[2]).write_text(json.dumps({"line": line.strip(), "runs": runs}))
+    pathlib.Path(sys.argv[2]).write_text(json.dumps({"line": line, "runs": runs}))
 
 
 if __name__ == "__main__":
