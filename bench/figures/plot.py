@@ -151,3 +151,48 @@ def mark(name, x, y):
     if shape == "cross":
         return f'<path d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8" stroke="{colour}" stroke-width="2.2" fill="none"/>'
     return f'<polygon points="{" ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in points[shape])}" {paint}/>'
+
+
+# Ours last, in our colour; the others from far to near.
+BARS = ("#777777", "#3b8f3e", "#a0792a", WON)
+
+
+def bars(title, below, groups, columns):
+    """Groups of a label and seconds by column, as bars from the left on a logarithmic axis; a column that a group does not have is left out."""
+    values = [value for _, of in groups for value in of.values()]
+    low, high = 10.0 ** math.floor(math.log10(min(values))), 1.5 * max(values)
+    left, top, thick, apart = 310, TOP + 6, 14, 14
+    height = top + sum(thick * len(of) + apart for _, of in groups) + BOTTOM
+
+    def across(value):
+        return left + math.log(value / low) / math.log(high / low) * (WIDTH - left - 60)
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="13" fill="{INK}">',
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="20" y="26" font-size="17" font-weight="bold">{escape(title)}</text>',
+        f'<text x="20" y="46" fill="#555555">{escape(below)}</text>',
+    ]
+    colours = dict(zip(columns, BARS))
+    used = [column for column in columns if any(column in of for _, of in groups)]
+    for index, column in enumerate(used):
+        x = left + 165 * index
+        out.append(f'<rect x="{x}" y="63" width="22" height="12" fill="{colours[column]}" rx="1.5"/><text x="{x + 28}" y="73.5">{escape(column)}</text>')
+    foot, tick = height - BOTTOM, low
+    while tick <= high:
+        x = across(tick)
+        out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top - 8}" y2="{foot}" stroke="{FAINT}"/>')
+        out.append(f'<text x="{x:.1f}" y="{foot + 18}" text-anchor="middle" fill="#555555">{tick:g} s</text>')
+        tick *= 10
+    y = float(top)
+    for label, of in groups:
+        out.append(f'<text x="{left - 10}" y="{y + thick * len(of) / 2 + 4.5:.1f}" text-anchor="end">{escape(label)}</text>')
+        for column in columns:
+            if column in of:
+                end = across(of[column])
+                out.append(f'<rect x="{left}" y="{y + 1:.1f}" width="{max(end - left, 1):.1f}" height="{thick - 2}" fill="{colours[column]}" rx="1.5"/>')
+                out.append(f'<text x="{end + 5:.1f}" y="{y + 11.5:.1f}" font-size="11">{of[column]:.3g}</text>')
+                y += thick
+        y += apart
+    out.append("</svg>")
+    return "\n".join(out) + "\n"
