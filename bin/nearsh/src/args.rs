@@ -22,6 +22,7 @@ mounted here.
 
 Options of nearsh come first; others are the shell's.
   --shell=PROGRAM    the shell that runs the script (bash)
+  --debug=list       say of each command where it runs, and why
   --help             this text
   --version          which nearsh this is
 ";
@@ -42,6 +43,8 @@ pub struct Args {
     pub offload: Offload,
     /// Show what the shell would be given, and do nothing.
     pub shows_edited: bool,
+    /// Stages say where they run.
+    pub lists: bool,
     /// The shell's words.
     pub words: Vec<OsString>,
 }
@@ -63,6 +66,7 @@ impl Args {
             shell: "bash".into(),
             offload: Offload::Auto,
             shows_edited: false,
+            lists: false,
             words: Vec::new(),
         };
         if words.first().is_some_and(|word| word == "agent") {
@@ -90,6 +94,7 @@ impl Args {
                 "--offload=auto" => args.offload = Offload::Auto,
                 "--offload=always" => args.offload = Offload::Always,
                 "--debug=edit" => args.shows_edited = true,
+                "--debug=list" => args.lists = true,
                 _ if text.starts_with("--offload=") || text.starts_with("--debug=") => {
                     return Err(format!("unknown: {text}"));
                 }

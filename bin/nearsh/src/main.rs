@@ -97,7 +97,10 @@ fn tell(text: &str) -> Exit {
 
 /// Becomes the shell that runs the script.
 fn become_shell(args: &Args) -> Exit {
-    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    if args.lists {
+        environment.push((stage::DEBUG.into(), "list".into()));
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let shell = match program::find(&args.shell, &path, &|_| false) {
         Found::Program(shell) => shell,

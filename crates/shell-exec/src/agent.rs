@@ -22,7 +22,7 @@ use crate::tools::Tools;
 use crate::wire::{
     FIRST_IN, FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW,
 };
-use job::{Running, Target, position};
+use job::{Refusal, Running, Target, position};
 use view::Views;
 
 /// How an agent is to behave.
@@ -203,8 +203,12 @@ impl Agent {
         let number = job.number;
         let running = match job::start(job, &self.views, &self.tools) {
             Ok(running) => running,
-            Err(why) => {
-                self.out.tell(&FromAgent::Refused { job: number, why });
+            Err(Refusal { why, different }) => {
+                self.out.tell(&FromAgent::Refused {
+                    job: number,
+                    why,
+                    different,
+                });
                 return;
             }
         };

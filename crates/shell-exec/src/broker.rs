@@ -6,6 +6,7 @@
 //! The invariant: it passes frames on and never holds more than credit allows; when it ends, helpers see it and do what can be done without.
 
 mod decide;
+mod facts;
 mod group;
 mod host;
 mod meeting;
@@ -27,7 +28,10 @@ use crate::tools::Tools;
 use crate::wire::{
     Frame, FromBroker, Job, PIECE, Process, Record, Sink, Source, StageCall, Stdio, ToBroker, View,
 };
+use shell_plan::plan::{Learned, plan};
+
 use decide::{Away, away, can_be_repeated, ends};
+use facts::Known;
 use group::{Group, Member, Records};
 pub use group::{STDERR, STDIN, STDOUT};
 use host::Host;
@@ -220,12 +224,11 @@ impl Broker {
         for chain in chains {
             let (calls, visitors): (Vec<StageCall>, Vec<Arc<Visitor>>) =
                 (chain.into_iter()).map(|w| (w.call, w.owner)).unzip();
-            let groups = away(&calls);
+            let (groups, why) = self.decide(&calls);
             for (index, visitor) in visitors.iter().enumerate() {
                 if !groups.iter().any(|group| group.stages.contains(&index)) {
-                    visitor.out.tell(&FromBroker::Local {
-                        why: "it has nothing to do with another machine".into(),
-                    });
+                    let why = why.get(index).cloned().unwrap_or_default();
+                    visitor.out.tell(&FromBroker::Local { why });
                 }
             }
             for away in groups {
@@ -243,6 +246,52 @@ impl Broker {
                 });
             }
         }
+    }
+
+    /// Which stages of a chain run elsewhere, and for each of all, why where it does.
+    fn decide(&self, calls: &[StageCall]) -> (Vec<Away>, Vec<String>) {
+        let session = calls.first().map(|call| call.session);
+        let sessions = locked(&self.sessions);
+        let always = sessions
+            .iter()
+            .any(|(known, always)| Some(*known) == session && *always);
+        drop(sessions);
+        if always {
+            return (away(calls), Vec::new());
+        }
+        let mut names: Vec<&String> = Vec::new();
+        for call in calls {
+            let of = call
+                .place
+                .as_ref()
+                .ok()
+                .and_then(|place| place.host.as_ref());
+            let stdio = call.stdio.iter().filter_map(|stdio| match stdio {
+                Stdio::There { host, .. } => Some(host),
+                _ => None,
+            });
+            names.extend(of.into_iter().chain(stdio));
+        }
+        names.sort();
+        names.dedup();
+        if names.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let known: Vec<Known> = names.into_iter().map(|name| self.known(name)).collect();
+        let annotations = facts::annotations(calls);
+        let facts = facts::facts(calls, &annotations, &known, Learned::default());
+        let plan = plan(&facts);
+        let why = plan.stages.iter().map(|stage| stage.why.clone());
+        (facts::away(&plan, &known), why.collect())
+    }
+
+    /// What is known of a host: whichever of its connections knows most.
+    fn known(&self, name: &str) -> Known {
+        let hosts = locked(&self.hosts);
+        let of = hosts.iter().filter(|((known, _), _)| known == name);
+        of.map(|(_, host)| host.known())
+            .max_by_key(|known| known.is_open)
+            .unwrap_or_else(|| Host::new(name, &[]).known())
     }
 
     /// Sends a group to its host.
@@ -266,7 +315,7 @@ impl Broker {
         let (mut processes, mut streams_of, mut checks) = (Vec::new(), Vec::new(), Vec::new());
         for index in away.stages.clone() {
             let call = &calls[index];
-            let place = call.place.as_ref().ok_or("a stage without a place")?;
+            let place = call.place.as_ref().map_err(Clone::clone)?;
             if place.shows_owners && !connection.hello.sees_owners {
                 return Err("it shows who owns files".into());
             }
@@ -318,7 +367,7 @@ impl Broker {
         }
         let places: Vec<_> = calls[away.stages.clone()]
             .iter()
-            .filter_map(|call| call.place.as_ref())
+            .filter_map(|call| call.place.as_ref().ok())
             .collect();
         let again = match (processes.first(), processes.last()) {
             (Some(first), Some(last)) => can_be_repeated(&places, &first.stdin, &last.stdout),

@@ -57,6 +57,9 @@ impl Tag {
     }
 }
 
+/// The environment variable that has stages say where they run, if it is `list`.
+pub const DEBUG: &str = "NEARSH_DEBUG";
+
 /// Why a command could not be run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
@@ -183,12 +186,26 @@ fn elsewhere(
     let place = if is_plain && (follows || reads_there || stage.may_name_files_there()) {
         stage.place(&stdio[0])
     } else {
-        None
+        Err("it has nothing to do with another machine".into())
     };
-    let begins = place.as_ref().is_some_and(|place| {
+    let list = |what: &str| {
+        let wanted = environment
+            .iter()
+            .any(|(name, value)| name == DEBUG && value == "list");
+        if wanted {
+            let line = tag.map_or(String::new(), |tag| format!("line {}: ", tag.line));
+            let text = format!("nearsh: {line}{}: {what}\n", words[0].display());
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+        }
+    };
+    let begins = place.as_ref().is_ok_and(|place| {
         place.host.is_some() || place.reads_stdin && matches!(stdio[0], Stdio::There { .. })
     });
-    if place.is_none() || !(begins || follows) {
+    if place.is_err() || !(begins || follows) {
+        list(&match &place {
+            Ok(_) => "here: it begins a pipeline, and its input is here".to_owned(),
+            Err(why) => format!("here: {why}"),
+        });
         // Those that come behind need not wait for this one.
         if (follows || has_neighbour(1, &stdio[1]))
             && let Some(mut broker) = broker::connect()
@@ -198,8 +215,8 @@ fn elsewhere(
         return None;
     }
     let broker = broker::begin().ok()?;
-    let far_folder = place.as_ref().map(|place| stage.far_folder(place));
-    let host = place.as_ref().and_then(|place| place.host.as_deref());
+    let far_folder = place.as_ref().ok().map(|place| stage.far_folder(place));
+    let host = place.as_ref().ok().and_then(|place| place.host.as_deref());
     let adds_umask = host.is_some_and(|host| stage.adds_umask(host));
     let bytes = |text: &OsStr| text.as_bytes().to_vec();
     let call = StageCall {
@@ -217,8 +234,15 @@ fn elsewhere(
         program: bytes(program.as_os_str()),
         place,
     };
-    let ending = match remote::run(broker, call) {
-        Outcome::Here | Outcome::Back => return None,
+    let ending = match remote::run(broker, call, &list) {
+        Outcome::Here(why) => {
+            list(&format!("here: {why}"));
+            return None;
+        }
+        Outcome::Back => {
+            list("here after all");
+            return None;
+        }
         Outcome::Ended(ending) => ending,
         Outcome::Again(written, held_back) => {
             let mut command = std::process::Command::new(program);

@@ -36,18 +36,40 @@ pub struct Running {
     pub files: [Option<OwnedFd>; 2],
 }
 
+/// Why a job is not run.
+pub struct Refusal {
+    /// For people.
+    pub why: String,
+    /// The process whose command is another one here, if that is why.
+    pub different: Option<u32>,
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Refusal {
+        Refusal {
+            why,
+            different: None,
+        }
+    }
+}
+
 /// Starts all processes of a job.
 ///
 /// # Errors
-/// Why none of them runs, for people.
-pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Vec<Running>, String> {
+/// Why none of them runs.
+pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Vec<Running>, Refusal> {
     for checked in &job.checks {
         views.check(checked)?;
     }
     // All commands are looked for before any is started.
-    let programs = (job.processes.iter())
-        .map(|process| program_of(process, tools))
-        .collect::<Result<Vec<PathBuf>, String>>()?;
+    let programs = (job.processes.iter().enumerate())
+        .map(|(number, process)| {
+            program_of(process, tools).map_err(|why| Refusal {
+                why,
+                different: Some(number as u32),
+            })
+        })
+        .collect::<Result<Vec<PathBuf>, Refusal>>()?;
     let mut running: Vec<Running> = Vec::new();
     let mut previous = None;
     for (process, program) in job.processes.iter().zip(&programs) {
@@ -61,7 +83,7 @@ pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Vec<Running>, St
                     let _ = one.child.kill();
                     let _ = one.child.wait();
                 }
-                return Err(why);
+                return Err(why.into());
             }
         }
     }

@@ -39,7 +39,7 @@ pub fn away(chain: &[StageCall]) -> Vec<Away> {
 /// The host on which a group may begin with this stage.
 fn begins(chain: &[StageCall], index: usize) -> Option<String> {
     let call = &chain[index];
-    let place = call.place.as_ref()?;
+    let place = call.place.as_ref().ok()?;
     let of_stdin = match &call.stdio[0] {
         Stdio::There { host, .. } if place.reads_stdin => Some(host.clone()),
         Stdio::There { .. } | Stdio::Null => None,
@@ -57,9 +57,9 @@ fn begins(chain: &[StageCall], index: usize) -> Option<String> {
 
 /// Whether a stage may run behind others of the host's.
 fn follows(call: &StageCall, host: &str) -> bool {
-    call.place.as_ref().is_some_and(|place| {
-        place.reads_stdin && place.host.as_deref().is_none_or(|own| own == host)
-    })
+    call.place
+        .as_ref()
+        .is_ok_and(|place| place.reads_stdin && place.host.as_deref().is_none_or(|own| own == host))
 }
 
 /// Where a stage of a group reads and writes there.
@@ -70,7 +70,7 @@ pub fn ends(
     number: &mut impl FnMut() -> u32,
 ) -> (Source, Sink) {
     let call = &chain[index];
-    let reads = call.place.as_ref().is_some_and(|place| place.reads_stdin);
+    let reads = call.place.as_ref().is_ok_and(|place| place.reads_stdin);
     let source = if index > away.stages.start {
         Source::Previous
     } else {

@@ -138,6 +138,7 @@ impl Group {
         self.note(|record| {
             record.took = self.since.elapsed().as_micros() as u64;
             record.trouble = trouble.map(str::to_owned);
+            self.connection.came(record.came, record.took);
             self.records.add(record.clone());
         });
     }
@@ -253,7 +254,14 @@ impl Group {
                     self.kill(member);
                 }
             }
-            FromAgent::Refused { why, .. } => {
+            FromAgent::Refused { why, different, .. } => {
+                if let Some(process) = different {
+                    self.note(|record| {
+                        if let Some(command) = record.commands.get(process as usize) {
+                            self.connection.differs(command);
+                        }
+                    });
+                }
                 self.progress().over = true;
                 self.connection.leave(self.job, &self.streams());
                 self.keep(Some(&why));

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::facts::Known;
 use super::group::Group;
 use crate::flow::Outgoing;
 use crate::wire::{FarHello, Frame, FromAgent, Hello, PIECE, PROTOCOL, ToAgent, View};
@@ -20,6 +21,8 @@ const REST: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the other end may say nothing while there are jobs.
 const SILENCE: Duration = Duration::from_secs(20);
+/// From so many bytes on it is measured how fast they came.
+const SEEN_MIN: u64 = 4 << 20;
 /// How often it is asked then.
 const ASKING: Duration = Duration::from_secs(5);
 
@@ -80,6 +83,14 @@ pub struct Connection {
     heard: AtomicU64,
     is_lost: AtomicBool,
     since: Instant,
+    /// A message's way there and back, in microseconds; 0: not measured. The least that was seen.
+    round_trip: AtomicU64,
+    /// When the last was asked for, in microseconds since the connection began.
+    asked: AtomicU64,
+    /// How fast bytes came at best, in bytes in a second; 0: not measured.
+    down: AtomicU64,
+    /// Commands that are others there.
+    different: Mutex<Vec<String>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -101,6 +112,32 @@ impl Host {
     /// A number that no job and no stream of this host has.
     pub fn number(&self) -> u32 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What is known of it.
+    pub fn known(&self) -> Known {
+        let mut known = Known {
+            name: self.name.clone(),
+            is_open: false,
+            round_trip_s: None,
+            down: None,
+            idle_cores: None,
+            different: Vec::new(),
+        };
+        if let State::Open(connection) = &*locked(&self.state) {
+            let hello = &connection.hello;
+            let micros = |cell: &AtomicU64| match cell.load(Ordering::Relaxed) {
+                0 => None,
+                measured => Some(measured as f64),
+            };
+            known.is_open = true;
+            known.different = locked(&connection.different).clone();
+            known.round_trip_s = micros(&connection.round_trip).map(|micros| micros / 1e6);
+            known.down = micros(&connection.down);
+            known.idle_cores =
+                Some((f64::from(hello.cores) - f64::from(hello.load) / 100.0).max(0.3));
+        }
+        known
     }
 
     /// Begins to connect, if nobody has, and comes back at once.
@@ -188,7 +225,12 @@ impl Host {
             heard: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             since: Instant::now(),
+            round_trip: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+            down: AtomicU64::new(0),
+            different: Mutex::default(),
         });
+        connection.ask();
         self.become_(State::Open(connection.clone()));
         let watched = Arc::new(Mutex::new(child));
         {
@@ -291,7 +333,8 @@ impl Connection {
 
     fn hear(&self, message: FromAgent) {
         let job = match &message {
-            FromAgent::Hello(_) | FromAgent::Pong(_) => return,
+            FromAgent::Pong(_) => return self.answered(),
+            FromAgent::Hello(_) => return,
             FromAgent::Started { job }
             | FromAgent::Refused { job, .. }
             | FromAgent::Exited { job, .. } => *job,
@@ -299,6 +342,39 @@ impl Connection {
         let group = locked(&self.groups).get(&job).cloned();
         if let Some(group) = group {
             group.hear(message);
+        }
+    }
+
+    /// A command was found to be another one there.
+    pub fn differs(&self, command: &str) {
+        let mut different = locked(&self.different);
+        if !different.iter().any(|known| known == command) {
+            different.push(command.to_owned());
+        }
+    }
+
+    fn ask(&self) {
+        let now = self.since.elapsed().as_micros() as u64;
+        self.asked.store(now, Ordering::Relaxed);
+        self.out.tell(&ToAgent::Ping(0));
+    }
+
+    fn answered(&self) {
+        let now = self.since.elapsed().as_micros() as u64;
+        let took = now
+            .saturating_sub(self.asked.load(Ordering::Relaxed))
+            .max(1);
+        let known = self.round_trip.load(Ordering::Relaxed);
+        if known == 0 || took < known {
+            self.round_trip.store(took, Ordering::Relaxed);
+        }
+    }
+
+    /// So many bytes came in so many microseconds. What is small tells of the round trip, not of the line.
+    pub fn came(&self, bytes: u64, micros: u64) {
+        if bytes >= SEEN_MIN && micros > 0 {
+            let speed = bytes.saturating_mul(1_000_000) / micros;
+            self.down.fetch_max(speed, Ordering::Relaxed);
         }
     }
 
@@ -323,7 +399,7 @@ impl Connection {
             return false;
         }
         if quiet < SILENCE {
-            self.out.tell(&ToAgent::Ping(0));
+            self.ask();
         }
         quiet >= SILENCE
     }

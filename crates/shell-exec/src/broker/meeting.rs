@@ -174,7 +174,7 @@ mod tests {
             stdio: [stdin, stdout],
             is_merged: false,
             program: Vec::new(),
-            place: None,
+            place: Err(String::new()),
         }
     }
 

@@ -10,11 +10,13 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, fcntl_getfl, fstat, open, seek, statat};
 use shell_plan::annotation::{Call, Effect, Folder, Kind, Shown};
+use shell_plan::plan::matters;
+use shell_plan::program;
 
 use crate::annotations;
 use crate::mounts::Mount;
 use crate::tools;
-use crate::wire::{Access, Checked, Place, Seen, Stdio, View};
+use crate::wire::{Access, Checked, FileFact, Place, Seen, Stdio, View};
 
 /// What a stage is called with.
 pub struct Stage<'a> {
@@ -27,6 +29,17 @@ pub struct Stage<'a> {
     /// Folders of other machines.
     pub mounts: &'a [Mount],
 }
+
+/// The longest program that is read for what it does.
+const PROGRAM: usize = 256 << 10;
+
+/// What there is of a file that is not there.
+const ABSENT: Seen = Seen {
+    kind: 0,
+    size: 0,
+    changed: 0,
+    inode: 0,
+};
 
 /// Files are compared to the second where a mount shows no more; whole seconds are compared everywhere.
 fn seen(stat: &rustix::fs::Stat, mount: &Mount) -> Seen {
@@ -44,18 +57,30 @@ fn seen(stat: &rustix::fs::Stat, mount: &Mount) -> Seen {
 }
 
 impl Stage<'_> {
-    /// Where it may run besides here; none: nowhere. `stdin`: what its standard input is.
-    pub fn place(&self, stdin: &Stdio) -> Option<Place> {
-        let name = self.words.first()?.to_str()?;
-        let annotation = annotations::of(name)?;
+    /// Where it may run besides here, or why nowhere. `stdin`: what its standard input is.
+    ///
+    /// # Errors
+    /// Why it runs here, for people.
+    pub fn place(&self, stdin: &Stdio) -> Result<Place, String> {
+        let name = self.words.first().and_then(|word| word.to_str());
+        let name = name.ok_or("its name is no text")?;
+        let annotation = annotations::of(name).ok_or("there is no annotation of it")?;
         let words: Vec<Vec<u8>> = (self.words.iter())
             .map(|word| word.as_bytes().to_vec())
             .collect();
         let strict = self.value("POSIXLY_CORRECT").is_some();
-        let call = annotation.call(&words, strict).ok()?;
-        // What another program inside does is not known here, nor what one in another language does.
-        if call.command.is_some() || call.of.program.is_some() || !self.shows_the_same(&call) {
-            return None;
+        let call = annotation
+            .call(&words, strict)
+            .map_err(|misfit| misfit.to_string())?;
+        if call.command.is_some() {
+            return Err("it runs another command".into());
+        }
+        let set = |name: &&&str| self.value(name).is_some();
+        if let Some(variable) = matters(name).iter().find(set) {
+            return Err(format!("{variable} is set, which may name files"));
+        }
+        if !self.shows_the_same(&call) {
+            return Err("it tells what looks otherwise over the mount than there".into());
         }
         let mut place = Place {
             host: None,
@@ -68,31 +93,69 @@ impl Stage<'_> {
             reads_stdin: call.stdin,
             is_early: call.of.early,
             is_pure: call.of.effect == Effect::Pure,
+            files: Vec::new(),
+            programs: Vec::new(),
+            folder_host: (self.mount_of(self.folder)).map(|mount| mount.host.clone()),
             locales: tools::locales(&annotation.locale, self.environment).collect(),
             version: annotation.version.clone(),
             shows_owners: call.of.shows.contains(&Shown::Owners),
         };
         for file in &call.files {
-            self.add_file(&mut place, &words[file.word][file.from..], file.kind)?;
+            let fact = self.add_file(&mut place, &words[file.word][file.from..], file.kind)?;
+            place.files.push(fact);
         }
+        self.add_programs(&mut place, &call, &words)?;
         if call.reads_folder || call.of.folder == Folder::Writes {
-            let mount = self.mount_of(self.folder)?;
-            self.add(
-                &mut place,
-                mount,
-                self.folder,
-                call.of.folder == Folder::Writes,
-            )?;
+            let mount = self.mount_of(self.folder);
+            let mount = mount.ok_or("it looks at its folder, which is here")?;
+            let writes = call.of.folder == Folder::Writes;
+            self.add(&mut place, mount, self.folder, writes)?;
         }
         if place.host.is_none() {
             if call.of.effect != Effect::Pure {
-                return None;
+                return Err("it leaves something behind".into());
             }
             if let Stdio::There { host, .. } = stdin {
-                place.views = views(self.mounts, host)?;
+                place.views = views(self.mounts, host).ok_or("a mount does not answer")?;
             }
         }
-        Some(place)
+        Ok(place)
+    }
+
+    /// Reads the programs of a call (AWK, sed, jq) for what they do.
+    fn add_programs(
+        &self,
+        place: &mut Place,
+        call: &Call<'_>,
+        words: &[Vec<u8>],
+    ) -> Result<(), String> {
+        let Some(language) = call.of.program else {
+            return Ok(());
+        };
+        for file in &call.programs {
+            let text = &words[file.word][file.from..];
+            if file.kind == Kind::Program {
+                place.programs.push((Some(text.to_vec()), None));
+                continue;
+            }
+            let fact = self.add_file(place, text, Kind::Input)?;
+            let path = self.folder.join(OsStr::from_bytes(text));
+            let text = std::fs::read(path)
+                .ok()
+                .filter(|text| text.len() <= PROGRAM);
+            place.programs.push((text, Some(fact)));
+        }
+        let texts: Vec<_> = place
+            .programs
+            .iter()
+            .map(|(text, _)| text.clone())
+            .collect();
+        let reading = program::read(language, words, call, &texts);
+        place.is_early |= reading.early;
+        match reading.stays {
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
     }
 
     /// Whether any of the words could be the name of a file on a mount, or the folder is on one.
@@ -130,51 +193,71 @@ impl Stage<'_> {
             .filter(|mount| mount.export.is_some())
     }
 
-    fn add_file(&self, place: &mut Place, name: &[u8], kind: Kind) -> Option<()> {
+    fn add_file(&self, place: &mut Place, name: &[u8], kind: Kind) -> Result<FileFact, String> {
         let name = Path::new(OsStr::from_bytes(name));
+        let here = FileFact {
+            host: None,
+            seen: ABSENT,
+            identity: 0,
+        };
         if name == Path::new("/dev/null") {
-            return Some(());
+            return Ok(here);
         }
+        let told = |what: &str| format!("{}: {what}", name.display());
         if kind == Kind::Scratch {
-            return name.starts_with("/tmp").then_some(());
+            let is_anywhere = name.starts_with("/tmp");
+            return if is_anywhere {
+                Ok(here)
+            } else {
+                Err(told("a folder of this machine"))
+            };
         }
         let path = self.folder.join(name);
         // `..` goes up from where a link leads.
         if path.components().any(|part| part == Component::ParentDir) {
-            return None;
+            return Err(told("a name with \"..\""));
         }
-        let mount = self.mount_of(&path)?;
+        let mount = self.mount_of(&path).ok_or(told("a file of this machine"))?;
         let write = matches!(kind, Kind::Output | Kind::Update);
         self.add(place, mount, &path, write)
     }
 
     /// Notes that a file of a mount is used.
-    fn add(&self, place: &mut Place, mount: &Mount, path: &Path, write: bool) -> Option<()> {
+    fn add(
+        &self,
+        place: &mut Place,
+        mount: &Mount,
+        path: &Path,
+        write: bool,
+    ) -> Result<FileFact, String> {
         match &place.host {
-            Some(host) if *host != mount.host => return None,
+            Some(host) if *host != mount.host => {
+                return Err(format!("it names files of {host} and of {}", mount.host));
+            }
             Some(_) => {}
             None => {
                 place.host = Some(mount.host.clone());
-                place.views = views(self.mounts, &mount.host)?;
+                place.views = views(self.mounts, &mount.host).ok_or("a mount does not answer")?;
             }
         }
+        let mut identity = 0;
         let place_of = match statat(rustix::fs::CWD, path, AtFlags::empty()) {
-            Ok(stat) => seen(&stat, mount),
-            Err(rustix::io::Errno::NOENT) => Seen {
-                kind: 0,
-                size: 0,
-                changed: 0,
-                inode: 0,
-            },
-            Err(_) => return None,
+            Ok(stat) => {
+                identity = stat.st_ino ^ stat.st_dev.rotate_left(40);
+                seen(&stat, mount)
+            }
+            Err(rustix::io::Errno::NOENT) => ABSENT,
+            Err(error) => return Err(format!("{}: {error}", path.display())),
         };
         // Links that lead out of the mount lead somewhere else on the host.
         let above = path.parent().filter(|above| above.starts_with(&mount.at));
         if let Some(above) = above {
-            let opened = open(above, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-            let real = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
-            if !real.starts_with(&mount.at) {
-                return None;
+            let told = |error: &dyn std::fmt::Display| format!("{}: {error}", above.display());
+            let opened = open(above, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            let opened = opened.map_err(|error| told(&error))?;
+            let real = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+            if !real.map_err(|error| told(&error))?.starts_with(&mount.at) {
+                return Err(told(&"a link out of the mount"));
             }
         }
         place.checks.push(Checked {
@@ -190,9 +273,13 @@ impl Stage<'_> {
         touched(path, write);
         // A file that is written may be made anew beside the old one.
         if write {
-            touched(path.parent()?, true);
+            touched(path.parent().unwrap_or(path), true);
         }
-        Some(())
+        Ok(FileFact {
+            host: Some(mount.host.clone()),
+            seen: place_of,
+            identity,
+        })
     }
 
     /// The folder that the command is to be in on its host: the same, or, if it has nothing to do with that, any.
@@ -231,7 +318,8 @@ impl Stage<'_> {
             0o010_000 => Some(Stdio::Pipe(stat.st_ino ^ stat.st_dev.rotate_left(40))),
             0o020_000 if stat.st_rdev == rustix::fs::makedev(1, 3) => Some(Stdio::Null),
             // Other devices do as they like.
-            0o020_000 if !rustix::termios::isatty(fd) => None,
+            0o020_000 if rustix::termios::isatty(fd) => Some(Stdio::Terminal),
+            0o020_000 => None,
             0o100_000 => Some(self.there(fd, &stat).unwrap_or(Stdio::Here)),
             _ => Some(Stdio::Here),
         }

@@ -46,8 +46,8 @@ const PASSED_ON: [Signal; 10] = [
 
 /// What became of a stage.
 pub enum Outcome {
-    /// It runs here, from the beginning.
-    Here,
+    /// It runs here, from the beginning, and why.
+    Here(String),
     /// It ran, and ended so.
     Ended(Ending),
     /// It was begun elsewhere, and cannot be ended so; it runs here, from the beginning: all is as it was then.
@@ -87,10 +87,10 @@ impl Drop for Held {
 }
 
 /// Has a stage run wherever the broker says.
-pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
+pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str)) -> Outcome {
     let ignored = call.limits.ignored.clone();
     let mut grace = call.helpers.is_empty().then_some(GRACE);
-    let follows = (call.place.as_ref()).is_some_and(|place| place.host.is_none());
+    let follows = (call.place.as_ref()).is_ok_and(|place| place.host.is_none());
     let follows = follows && matches!(call.stdio[0], Stdio::Pipe(_));
     let mut signals = SigSet::empty();
     for signal in PASSED_ON {
@@ -101,20 +101,22 @@ pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
     let mut held_back = signals;
     held_back.add(Signal::SIGPIPE);
     let Some(held) = Held::hold(&held_back) else {
-        return Outcome::Here;
+        return Outcome::Here(String::new());
     };
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
     let (Ok(signals), Ok(write)) = (signals, broker.try_clone()) else {
-        return Outcome::Here;
+        return Outcome::Here(String::new());
     };
     let mut write = write;
     let asked = Frame::of(&ToBroker::Stage(Box::new(call))).write(&mut write);
     if asked.is_err() {
-        return Outcome::Here;
+        return Outcome::Here(String::new());
     }
-    let Some(role) = answer(&broker, &signals, &held, &held_back, &mut grace, follows) else {
-        return Outcome::Here;
+    let role = match answer(&broker, &signals, &held, &held_back, &mut grace, follows) {
+        Ok(role) => role,
+        Err(why) => return Outcome::Here(why),
     };
+    list(&format!("on {}", role.host));
     let stage = Stage {
         out: Outgoing::new(write, |_| {}),
         window: Window::new(FIRST_IN),
@@ -141,6 +143,7 @@ pub fn run(broker: UnixStream, call: StageCall) -> Outcome {
 
 /// How a stage stands for its command.
 struct Role {
+    host: String,
     stdin: bool,
     stdout: bool,
     stderr: bool,
@@ -170,7 +173,10 @@ fn ends_at(at: u64) -> bool {
     !appends() || rustix::fs::ftruncate(rustix::stdio::stdout(), at).is_ok()
 }
 
-/// Waits for what the broker says; none if the command is to run here.
+/// Waits for what the broker says.
+///
+/// # Errors
+/// Why the command is to run here.
 fn answer(
     broker: &UnixStream,
     signals: &SignalFd,
@@ -178,7 +184,7 @@ fn answer(
     held_back: &SigSet,
     grace: &mut Option<Duration>,
     follows: bool,
-) -> Option<Role> {
+) -> Result<Role, String> {
     let mut patience = Some(PATIENCE);
     loop {
         let most = grace.or(patience).map(|p| Timespec {
@@ -194,10 +200,12 @@ fn answer(
             polled.push(PollFd::new(&stdin, PollFlags::IN));
         }
         let came = match poll(&mut polled, most.as_ref()) {
-            Ok(0) if grace.is_none() => return None,
+            Ok(0) if grace.is_none() => {
+                return Err("nearsh's process in the background does not answer".into());
+            }
             Ok(came) => came,
             Err(Errno::INTR) => continue,
-            Err(_) => return None,
+            Err(error) => return Err(error.to_string()),
         };
         let has_input = polled
             .get(2)
@@ -205,7 +213,7 @@ fn answer(
         if grace.is_some() && (came == 0 || has_input) {
             // Who writes already, or does not come, is no neighbour that waits as we do.
             *grace = None;
-            Frame::of(&ToBroker::Alone).write(&mut &*broker).ok()?;
+            let _ = Frame::of(&ToBroker::Alone).write(&mut &*broker);
             continue;
         }
         let (said, signalled) = (
@@ -221,11 +229,10 @@ fn answer(
             continue;
         }
         // Read without a buffer: what follows belongs to somebody else.
-        let frame = Frame::read(&mut &*broker).ok()??;
-        let Frame::Message(payload) = frame else {
-            return None;
+        let Ok(Some(Frame::Message(payload))) = Frame::read(&mut &*broker) else {
+            return Err("nearsh's process in the background ended".into());
         };
-        match Frame::message(&payload).ok()? {
+        match Frame::message(&payload).map_err(|error| error.to_string())? {
             FromBroker::Wait => {
                 patience = None;
                 *grace = None;
@@ -235,20 +242,23 @@ fn answer(
                 stdout,
                 stderr,
                 again,
-                ..
+                host,
             } => {
-                return Some(Role {
+                return Ok(Role {
+                    host,
                     stdin,
                     stdout,
                     stderr,
                     again,
                 });
             }
-            FromBroker::Local { .. }
-            | FromBroker::Exited { .. }
+            FromBroker::Local { why } => return Err(why),
+            FromBroker::Exited { .. }
             | FromBroker::Done
             | FromBroker::Records(_)
-            | FromBroker::Lost(_) => return None,
+            | FromBroker::Lost(_) => {
+                return Err("what the background said was not understood".into());
+            }
         }
     }
 }

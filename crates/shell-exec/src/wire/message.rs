@@ -97,6 +97,8 @@ pub enum FromAgent {
         job: u32,
         /// For people.
         why: String,
+        /// The process whose command is another one there, if that is why.
+        different: Option<u32>,
     },
     /// A process has ended.
     Exited {
@@ -353,8 +355,19 @@ pub struct StageCall {
     pub is_merged: bool,
     /// The file of the command, as found here.
     pub program: Vec<u8>,
-    /// Where it may run; none: here, whatever its neighbours do.
-    pub place: Option<Place>,
+    /// Where it may run, or why it runs here, whatever its neighbours do.
+    pub place: Result<Place, String>,
+}
+
+/// A file that a call names, as it looks from here.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileFact {
+    /// Which host has it; none: this machine.
+    pub host: Option<String>,
+    /// What it is.
+    pub seen: Seen,
+    /// Two names of one file have the same.
+    pub identity: u64,
 }
 
 /// Where a stage may run, and what is known of it.
@@ -374,6 +387,12 @@ pub struct Place {
     pub is_early: bool,
     /// Whether it can be run again without harm.
     pub is_pure: bool,
+    /// The files of its call, in their order.
+    pub files: Vec<FileFact>,
+    /// The texts of its programs, and the files that they are in, if they are.
+    pub programs: Vec<(Option<Vec<u8>>, Option<FileFact>)>,
+    /// The host that has the folder it is in; none: this machine.
+    pub folder_host: Option<String>,
     /// Values of locale variables that must mean the same on both sides.
     pub locales: Vec<String>,
     /// Arguments that make it print its version.
@@ -389,7 +408,9 @@ pub enum Stdio {
     Null,
     /// A pipe, by its inode.
     Pipe(u64),
-    /// A terminal, socket, device, or a file of this machine.
+    /// A terminal.
+    Terminal,
+    /// A file of this machine, or a socket.
     Here,
     /// A file on a mount of this host.
     There {
