@@ -107,7 +107,8 @@ pub enum Part {
 pub struct Moved {
     /// Which stage reads it.
     pub stage: usize,
-    /// Which word names it, and where in it the name begins; none: it is the stage's standard input.
+    /// Which word names it, of those that the stage is run with ([`Lane::words`] for the first one of a lane), and where in it the name
+    /// begins; none: it is the stage's standard input.
     pub file: Option<(usize, usize)>,
     /// Where it is.
     pub from: Place,

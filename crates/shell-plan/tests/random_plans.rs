@@ -7,7 +7,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::RngSeed;
 use shell_plan::annotation::{Annotation, Effect};
 use shell_plan::plan::{
-    Combiner, Facts, Group, Host, Learned, Measured, Part, Place, Plan, Stdin, There, Tree,
+    Combiner, Facts, Group, Host, Learned, Measured, Moved, Part, Place, Plan, Stdin, There, Tree,
     explain, plan, selectivity_key,
 };
 
@@ -18,7 +18,7 @@ mod world;
 use common::annotations;
 use world::{World, university};
 
-const FIRST: [&str; 19] = [
+const FIRST: [&str; 24] = [
     "cat FILE",
     "cat FILE FILE FILE",
     "grep x FILE FILE",
@@ -33,6 +33,11 @@ const FIRST: [&str; 19] = [
     "jq .a FILE",
     "sed s/a/b/ FILE FILE",
     "my-filter FILE",
+    "grep -c FILE -f FILE",
+    "grep FILE FILE -f FILE",
+    "awk -f FILE FILE FILE",
+    "pmawk -f FILE FILE",
+    "sort FILE FILE --random-source FILE",
     "pmawk '{ s += $1 } END { print s }' FILE FILE",
     "grep -f FILE FILE",
     "find /h0/tree -name x",
@@ -207,13 +212,20 @@ fn check_stage(facts: &Facts<'_>, group: &Group, k: usize) {
         }
     }
     // Every file it reads is where it runs, or comes there.
-    for (number, (named, file)) in stage.files.iter().zip(&call.files).enumerate() {
+    let programs = stage.programs.iter().zip(&call.programs);
+    let programs = programs.filter_map(|((_, named), file)| Some((named.as_ref()?, file)));
+    let files = stage.files.iter().zip(&call.files).chain(programs);
+    for (number, (named, file)) in files.enumerate() {
         let lanes = group.lanes.iter().filter(|_| k < group.lanes_end);
-        let moved = |list: &[shell_plan::plan::Moved], to: Place| {
-            named.at == to
-                || list.iter().any(|moved| {
-                    moved.stage == k && moved.file == Some((file.word, file.from)) && moved.to == to
-                })
+        let moved = |list: &[Moved], to: Place, words: &[Vec<u8>]| {
+            let own = &stage.words[file.word][file.from..];
+            let names = |moved: &Moved| {
+                moved
+                    .file
+                    .is_some_and(|(word, from)| words[word][from..] == *own)
+            };
+            let comes = |moved: &Moved| moved.stage == k && moved.to == to && names(moved);
+            named.at == to || list.iter().any(comes)
         };
         for lane in lanes {
             let has = match &lane.part {
@@ -225,7 +237,11 @@ fn check_stage(facts: &Facts<'_>, group: &Group, k: usize) {
                 {
                     named.at == Place::Host(lane.host)
                 }
-                _ => moved(&lane.moved, Place::Host(lane.host)),
+                _ => {
+                    let first = k == group.stages.start;
+                    let words = if first { &lane.words } else { &stage.words };
+                    moved(&lane.moved, Place::Host(lane.host), words)
+                }
             };
             assert!(
                 has,
@@ -234,7 +250,7 @@ fn check_stage(facts: &Facts<'_>, group: &Group, k: usize) {
         }
         if k >= group.lanes_end {
             assert!(
-                moved(&group.moved, group.place),
+                moved(&group.moved, group.place, &stage.words),
                 "stage {k}: file {number} is not there"
             );
         }
@@ -307,7 +323,7 @@ proptest! {
 fn random_plans_are_of_every_kind() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut none, mut whole, mut lanes, mut moved, mut here) = (0, 0, 0, 0, 0);
-    for _ in 0..600 {
+    for _ in 0..2000 {
         let (world, text, speeds, absent) = cases().new_tree(&mut runner).unwrap().current();
         let mut facts = world.facts(all(), &text);
         taught(&mut facts, &speeds, absent);

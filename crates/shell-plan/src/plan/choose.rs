@@ -12,8 +12,8 @@ use super::search::{Scope, connected, search};
 use super::split::{moved, splits, tree};
 use super::volume::{Flow, Guess, entries, flows, label};
 use super::{
-    Alternative, Combiner, Combining, Cost, Facts, Group, Lane, Part, Place, Plan, Reason, Stdin,
-    Stdout,
+    Alternative, Combiner, Combining, Cost, Facts, Group, Lane, Moved, Part, Place, Plan, Reason,
+    Stdin, Stdout,
 };
 use crate::annotation::{Effect, Kind};
 
@@ -349,9 +349,7 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
                 host,
                 part: Part::All,
                 words: told(&facts.stages[from].words, segment.jobs),
-                moved: (from..end)
-                    .flat_map(|k| moved(known, k, place, &|_| false))
-                    .collect(),
+                moved: whole_moved(known, segment),
                 share: 1.0,
                 output_bytes: flows[end - 1].output,
             };
@@ -390,6 +388,18 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
         writes_there,
         output_bytes: flows[end - 1].output,
     }
+}
+
+/// The files that stages in one place read from elsewhere.
+fn whole_moved(known: &Known<'_, '_>, segment: &Segment) -> Vec<Moved> {
+    let stages = segment.from..segment.end;
+    let list = stages.flat_map(|k| moved(known, k, segment.place, &|_| false));
+    let mut list: Vec<Moved> = list.collect();
+    // `-j` and its number stand before the words of the first.
+    for moved in (list.iter_mut()).filter(|moved| segment.jobs > 1 && moved.stage == segment.from) {
+        moved.file = moved.file.map(|(word, from)| (word + 2, from));
+    }
+    list
 }
 
 /// The words of a command that shares its files among so many processes.

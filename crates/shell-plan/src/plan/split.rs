@@ -239,8 +239,13 @@ fn chain(
         for lane in &mut lanes {
             let is_part =
                 |file: usize| k == from && known.operands(from).binary_search(&file).is_ok();
-            lane.moved
-                .extend(moved(known, k, Place::Host(lane.host), &is_part));
+            let mut list = moved(known, k, Place::Host(lane.host), &is_part);
+            for moved in list.iter_mut().filter(|_| k == from) {
+                moved.file = moved
+                    .file
+                    .map(|(word, at)| (place_in(known, from, lane, word), at));
+            }
+            lane.moved.extend(list);
         }
         statuses.push(call.of.status);
         let combiner = match &together {
@@ -269,6 +274,26 @@ fn chain(
             return;
         }
     }
+}
+
+/// Where a word of a stage, which is none of its parts, is among those of a lane.
+fn place_in(known: &Known<'_, '_>, stage: usize, lane: &Lane, word: usize) -> usize {
+    let Some(call) = known.call(stage) else {
+        return word;
+    };
+    let is_gone = |of: usize| match &lane.part {
+        Part::All => false,
+        Part::Operands(kept) => kept.binary_search(&of).is_err(),
+        Part::Lines { file, .. } => file.is_some_and(|(file, _)| file == of),
+    };
+    let operands = known.operands(stage).iter();
+    let operands = operands.map(|&at| call.files[at].word);
+    let gone = operands.filter(|&of| of < word && is_gone(of)).count();
+    let added = match lane.part {
+        Part::Operands(_) => call.of.apart_with.len(),
+        Part::All | Part::Lines { .. } => 0,
+    };
+    word + added - gone
 }
 
 /// How parts' outputs are put together by a stage's annotation.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shell_plan::annotation::{Annotation, Shown};
+use shell_plan::annotation::{Annotation, Kind, Shown};
 use shell_plan::plan::{
     Facts, FileKind, Host, Learned, Mount, Named, Place, Stage, Stdin, Stdout, There,
 };
@@ -170,11 +170,15 @@ impl World {
                         .iter()
                         .map(|file| self.named(&text(file.word, file.from))),
                 );
-                programs.extend(
-                    call.programs
-                        .iter()
-                        .map(|file| (Some(words[file.word][file.from..].to_vec()), None)),
-                );
+                // Every file with a program has this one.
+                let of_file = b"{ s += $1 } END { print s }";
+                programs.extend(call.programs.iter().map(|file| match file.kind {
+                    Kind::ProgramFile => {
+                        let named = self.named(&text(file.word, file.from));
+                        (Some(of_file.to_vec()), Some(named))
+                    }
+                    _ => (Some(words[file.word][file.from..].to_vec()), None),
+                }));
             }
             let there = if self.missing.contains(&name.as_str()) {
                 There::Absent
