@@ -61,11 +61,14 @@ pub fn records() -> Option<Vec<Record>> {
 /// How many scripts' wishes are remembered.
 const SESSIONS: usize = 1000;
 
+type HostKey = (String, Vec<Vec<u8>>);
+
 /// A broker.
 struct Broker {
     reach: Reach,
     tools: Tools,
-    hosts: Mutex<HashMap<(String, Vec<Vec<u8>>), Arc<Host>>>,
+    /// By name and by what is mounted of it.
+    hosts: Mutex<HashMap<HostKey, Arc<Host>>>,
     meeting: Mutex<Meeting<Arc<Visitor>>>,
     /// The last scripts, and whether their stages run elsewhere whenever they can.
     sessions: Mutex<Vec<(u32, bool)>>,

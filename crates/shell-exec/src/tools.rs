@@ -18,12 +18,15 @@ use crate::wire::Tool;
 #[derive(Debug, Default)]
 pub struct Tools {
     files: Mutex<HashMap<PathBuf, (Stamp, u64)>>,
-    versions: Mutex<HashMap<(PathBuf, Vec<String>), (Stamp, u64)>>,
+    versions: Mutex<HashMap<Asked, (Stamp, u64)>>,
     /// The C library, as `getconf GNU_LIBC_VERSION` has it.
     pub libc: String,
     /// Names of locales, as [`plain`] has them.
     locales: Vec<String>,
 }
+
+/// A program and its arguments.
+type Asked = (PathBuf, Vec<String>);
 
 /// A file is the same as long as these are.
 type Stamp = (u64, u64, i64, i64);

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use shell_plan::annotation::{Annotation, Shown};
+use shell_plan::annotation::Annotation;
 use shell_plan::plan::{
     Facts, FileKind, Host, Learned, Mount, Named, Part, Place, Plan, Stage, Stdin, Stdout, There,
 };
@@ -40,8 +40,11 @@ const CONNECT_TRIPS: f64 = 8.0;
 const CONNECT_S: f64 = 0.15;
 /// What disks give at least nowadays.
 const DISK: f64 = 500e6;
-/// Of what a link carries, how much a mount gives: requests are answered one after the other in part.
+/// Of what a link carries, how much a mount gives at best.
 const MOUNT_SHARE: f64 = 0.8;
+/// How much of a file is asked for ahead: Linux reads 128 KiB ahead of a mount's reader, and asks for the next when it has reached the half. (Measured: sshfs
+/// over 20 ms and 600 Mb/s reads 11.7 MB/s.)
+const AHEAD: f64 = 262_144.0;
 
 /// The annotations of a chain's commands, which the facts refer to.
 pub fn annotations(chain: &[StageCall]) -> Vec<Option<Annotation>> {
@@ -93,12 +96,12 @@ fn host(known: &Known) -> Host {
         idle_cores: known.idle_cores.unwrap_or(1.0).min(1.0),
         disk: DISK,
         mount: Mount {
-            read: down * MOUNT_SHARE,
+            read: (down * MOUNT_SHARE).min(AHEAD / round_trip_s),
             write: down * MOUNT_SHARE,
             open_s: 2.0 * round_trip_s,
             entry_s: round_trip_s / 20.0,
             // The helper has seen to what this mount shows.
-            differs: vec![Shown::Owners],
+            differs: Vec::new(),
         },
         any_name: true,
     }

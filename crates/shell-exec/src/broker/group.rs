@@ -351,10 +351,8 @@ impl Group {
     fn kill(&self, member: usize) {
         self.signal(member, nix::sys::signal::Signal::SIGKILL as i32);
         // What its children still write is nobody's.
-        for stream in &self.members[member].streams[1..] {
-            if let Some(stream) = stream {
-                self.connection.out.send(Frame::Reset(*stream));
-            }
+        for stream in self.members[member].streams[1..].iter().flatten() {
+            self.connection.out.send(Frame::Reset(*stream));
         }
         if let Some(stream) = self.members[member].streams[0] {
             self.connection.out.send(Frame::End(stream));
