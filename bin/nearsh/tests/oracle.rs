@@ -337,7 +337,7 @@ fn scripts_give_the_same_when_connections_fail() {
     rigs(
         "scripts_give_the_same_when_connections_fail",
         &|client, case| {
-            let kind = client.rng.borrow_mut().below(5);
+            let kind = client.rng.borrow_mut().below(20);
             let host = HOSTS[client.rng.borrow_mut().below(2) as usize];
             let bytes = client.rng.borrow_mut().below(30_000).to_string();
             let rig = |words: &[&str]| {
@@ -352,7 +352,8 @@ fn scripts_give_the_same_when_connections_fail() {
                     let millis = client.rng.borrow_mut().below(60) as f64 / 1000.0;
                     let kill =
                         format!("sleep {millis}; rig in {host} pkill -KILL -f 'nearsh agent'");
-                    Command::new("sh").args(["-c", &kill]).spawn().unwrap();
+                    let mut killer = Command::new("sh").args(["-c", &kill]).spawn().unwrap();
+                    std::thread::spawn(move || killer.wait());
                 }
             });
             rig(&["heal", host]);
@@ -418,7 +419,7 @@ fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
             // What one run leaves must not be what the next one sees.
             let fresh = "dir_cache=no,attr_timeout=0,entry_timeout=0,ac_attr_timeout=0";
             command
-                .args(["--sshfs", fresh, "--"])
+                .args(["--sshfs", fresh, "--with-parent", "--"])
                 .arg(std::env::current_exe().unwrap())
                 .args(["--exact", name, "--nocapture", "--test-threads=1"])
                 .env("PERDURE_EXPORTS", exports)

@@ -177,38 +177,6 @@ fn ends_at(at: u64) -> bool {
     !appends() || cut().is_ok()
 }
 
-/// How a stage stands for its command.
-struct Role {
-    host: String,
-    stdin: bool,
-    stdout: bool,
-    stderr: bool,
-    again: bool,
-}
-
-/// Where standard output is, if that is a file: its length if all is written to its end.
-fn beginning() -> Option<u64> {
-    let stdout = rustix::stdio::stdout();
-    let stat = rustix::fs::fstat(stdout).ok()?;
-    if stat.st_mode & 0o170_000 != 0o100_000 {
-        return None;
-    }
-    if appends() {
-        return u64::try_from(stat.st_size).ok();
-    }
-    seek(stdout, SeekFrom::Current(0)).ok()
-}
-
-fn appends() -> bool {
-    rustix::fs::fcntl_getfl(rustix::stdio::stdout())
-        .is_ok_and(|flags| flags.contains(rustix::fs::OFlags::APPEND))
-}
-
-/// Has standard output, if it grows at its end, end there again.
-fn ends_at(at: u64) -> bool {
-    !appends() || rustix::fs::ftruncate(rustix::stdio::stdout(), at).is_ok()
-}
-
 /// Waits for what the broker says.
 ///
 /// # Errors
