@@ -4,6 +4,7 @@
 //! shell would have done, which meant to run it itself.
 
 mod place;
+mod refresh;
 mod remote;
 
 use std::ffi::{OsStr, OsString};
@@ -218,6 +219,7 @@ fn elsewhere(
     let far_folder = place.as_ref().ok().map(|place| stage.far_folder(place));
     let host = place.as_ref().ok().and_then(|place| place.host.as_deref());
     let adds_umask = host.is_some_and(|host| stage.adds_umask(host));
+    let changed = stage.changed(place.as_ref().ok(), &stdio[1]);
     let bytes = |text: &OsStr| text.as_bytes().to_vec();
     let call = StageCall {
         shell: nix::unistd::getppid().as_raw(),
@@ -234,7 +236,7 @@ fn elsewhere(
         program: bytes(program.as_os_str()),
         place,
     };
-    let ending = match remote::run(broker, call, &list) {
+    let ending = match remote::run(broker, call, &list, changed) {
         Outcome::Here(why) => {
             list(&format!("here: {why}"));
             return None;

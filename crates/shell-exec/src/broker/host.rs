@@ -15,8 +15,8 @@ use super::group::Group;
 use crate::flow::Outgoing;
 use crate::wire::{FarHello, Frame, FromAgent, Hello, PIECE, PROTOCOL, ToAgent, View};
 
-/// How long a host that could not be reached is left alone.
-const REST: Duration = Duration::from_secs(30);
+/// How long a host that could not be reached is left alone; twice as long each time, but not longer than the second.
+const REST: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(60)];
 /// How long somebody waits for a host to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the other end may say nothing while there are jobs.
@@ -62,6 +62,8 @@ pub struct Host {
     state: Mutex<State>,
     changed: Condvar,
     numbers: AtomicU32,
+    /// How often it could not be reached, since it last was.
+    failures: AtomicU32,
 }
 
 enum State {
@@ -106,7 +108,13 @@ impl Host {
             state: Mutex::new(State::Closed),
             changed: Condvar::new(),
             numbers: AtomicU32::new(1),
+            failures: AtomicU32::new(0),
         })
+    }
+
+    fn rest(&self) -> Duration {
+        let times = self.failures.load(Ordering::Relaxed).min(16);
+        (REST[0] * (1 << times)).min(REST[1])
     }
 
     /// A number that no job and no stream of this host has.
@@ -145,7 +153,7 @@ impl Host {
         let mut state = locked(&self.state);
         let begins = match &*state {
             State::Closed => true,
-            State::Failed(_, when) => when.elapsed() > REST,
+            State::Failed(_, when) => when.elapsed() > self.rest(),
             State::Opening | State::Open(_) => false,
         };
         if begins {
@@ -187,7 +195,10 @@ impl Host {
 
     /// Connects, and listens until the connection ends.
     fn connect(self: &Arc<Self>, reach: &Reach) {
-        let failed = |why: String| self.become_(State::Failed(why, Instant::now()));
+        let failed = |why: String| {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            self.become_(State::Failed(why, Instant::now()));
+        };
         let mut child = match self.start(reach) {
             Ok(child) => child,
             Err(why) => return failed(why),
@@ -231,6 +242,7 @@ impl Host {
             different: Mutex::default(),
         });
         connection.ask();
+        self.failures.store(0, Ordering::Relaxed);
         self.become_(State::Open(connection.clone()));
         let watched = Arc::new(Mutex::new(child));
         {

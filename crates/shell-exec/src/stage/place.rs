@@ -13,6 +13,7 @@ use shell_plan::annotation::{Call, Effect, Folder, Kind, Shown};
 use shell_plan::plan::matters;
 use shell_plan::program;
 
+use super::refresh::Changed;
 use crate::annotations;
 use crate::mounts::Mount;
 use crate::tools;
@@ -280,6 +281,24 @@ impl Stage<'_> {
             seen: place_of,
             identity,
         })
+    }
+
+    /// Files that are changed where this machine would not notice, if the stage runs elsewhere.
+    pub fn changed(&self, place: Option<&Place>, stdout: &Stdio) -> Changed {
+        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        let written = place.into_iter().flat_map(|place| &place.access);
+        let written = written
+            .filter(|access| access.write)
+            .map(|access| path(&access.path));
+        let output = match stdout {
+            Stdio::There { path: name, .. } => Some(path(name)),
+            _ => None,
+        };
+        let forgets = |path: &PathBuf| {
+            let mount = self.mount_of(path);
+            mount.is_some_and(|mount| !mount.kind.starts_with("nfs"))
+        };
+        Changed::of(written.chain(output).filter(forgets))
     }
 
     /// The folder that the command is to be in on its host: the same, or, if it has nothing to do with that, any.

@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
+use super::refresh::Changed;
 use crate::broker::{STDERR, STDIN, STDOUT};
 use crate::flow::{Inbox, Outgoing, Window, receive_all, send_all};
 use crate::wire::{Ending, FIRST_IN, Frame, FromBroker, StageCall, Stdio, ToBroker, WINDOW};
@@ -87,7 +88,7 @@ impl Drop for Held {
 }
 
 /// Has a stage run wherever the broker says.
-pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str)) -> Outcome {
+pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Changed) -> Outcome {
     let ignored = call.limits.ignored.clone();
     let mut grace = call.helpers.is_empty().then_some(GRACE);
     let follows = (call.place.as_ref()).is_ok_and(|place| place.host.is_none());
@@ -118,6 +119,7 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str)) -> Outcome 
     };
     list(&format!("on {}", role.host));
     let stage = Stage {
+        changed: Arc::new(changed),
         out: Outgoing::new(write, |_| {}),
         window: Window::new(FIRST_IN),
         inboxes: [Inbox::new(), Inbox::new()],
@@ -270,6 +272,7 @@ fn answer(
 }
 
 struct Stage {
+    changed: Arc<Changed>,
     out: Outgoing,
     /// Of standard input.
     window: Arc<Window>,
@@ -413,11 +416,12 @@ impl Stage {
             }
         }
         let pumps = std::mem::take(&mut *self.pumps.lock().unwrap_or_else(PoisonError::into_inner));
-        let out = self.out.clone();
+        let (out, changed) = (self.out.clone(), self.changed.clone());
         std::thread::spawn(move || {
             for pump in pumps {
                 let _ = pump.join();
             }
+            changed.forget();
             // Who reads its output should see the end of that now, though this process stays until its whole group has ended.
             if let Ok(null) = File::open("/dev/null") {
                 let _ = rustix::stdio::dup2_stdout(&null);
@@ -434,6 +438,7 @@ impl Stage {
         for pump in pumps {
             let _ = pump.join();
         }
+        self.changed.forget();
         if !self.again {
             return Outcome::Lost(why);
         }
