@@ -397,8 +397,8 @@ fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
     if std::env::var_os("PERDURE_EXPORTS").is_some() {
         return in_rig(judge);
     }
-    if !nix::unistd::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        eprintln!("left out: hosts need root and FUSE");
+    if std::env::var_os("PERDURE_RIG").is_none() {
+        eprintln!("left out: PERDURE_RIG is not set, as ./x test does where there can be hosts");
         return;
     }
     let base = scratch();
