@@ -79,8 +79,15 @@ struct Broker {
 /// A helper, seen from here.
 struct Visitor {
     out: Outgoing,
+    state: Mutex<Visit>,
+}
+
+#[derive(Default)]
+struct Visit {
     /// The group that it is in, and as which of its stages.
-    group: Mutex<Option<(Arc<Group>, usize)>>,
+    group: Option<(Arc<Group>, usize)>,
+    /// Whether it has left.
+    is_gone: bool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -144,11 +151,11 @@ impl Broker {
         };
         let visitor = Arc::new(Visitor {
             out: Outgoing::new(write, |_| {}),
-            group: Mutex::new(None),
+            state: Mutex::default(),
         });
         let mut from = BufReader::with_capacity(PIECE + 4096, stream);
         while let Ok(Some(frame)) = Frame::read(&mut from) {
-            let entered = locked(&visitor.group).clone();
+            let entered = locked(&visitor.state).group.clone();
             match (frame, entered) {
                 (Frame::Message(payload), entered) => match Frame::message(&payload) {
                     Ok(message) => self.hear(&visitor, message, entered),
@@ -160,7 +167,12 @@ impl Broker {
         }
         let chains = locked(&self.meeting).leave(|other| Arc::ptr_eq(other, &visitor));
         self.settle(chains);
-        if let Some((group, member)) = locked(&visitor.group).take() {
+        let group = {
+            let mut state = locked(&visitor.state);
+            state.is_gone = true;
+            state.group.take()
+        };
+        if let Some((group, member)) = group {
             group.gone(member);
         }
     }
@@ -196,6 +208,8 @@ impl Broker {
                 self.settle(chains);
             }
             (ToBroker::Stage(call), _) => {
+                // From now on it goes nowhere without an answer.
+                visitor.out.tell(&FromBroker::Wait);
                 let chain = locked(&self.meeting).arrive(*call, visitor.clone());
                 self.settle(chain);
             }
@@ -237,9 +251,6 @@ impl Broker {
             for away in groups {
                 let (broker, calls) = (self.clone(), calls.clone());
                 let visitors = visitors[away.stages.clone()].to_vec();
-                for visitor in &visitors {
-                    visitor.out.tell(&FromBroker::Wait);
-                }
                 std::thread::spawn(move || {
                     if let Err(why) = broker.send(&calls, &away, &visitors) {
                         for visitor in &visitors {
@@ -406,7 +417,12 @@ impl Broker {
         };
         let group = Group::new(&connection, job, members, record, &self.records);
         for (member, visitor) in visitors.iter().enumerate() {
-            *locked(&visitor.group) = Some((group.clone(), member));
+            let mut state = locked(&visitor.state);
+            state.group = Some((group.clone(), member));
+            if state.is_gone {
+                group.abandon("a stage of it is gone");
+                return Ok(());
+            }
         }
         connection.out.tell(&crate::wire::ToAgent::Start(Job {
             number: job,

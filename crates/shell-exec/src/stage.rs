@@ -256,7 +256,7 @@ fn elsewhere(
                 Err(error) => {
                     return Some(Failure {
                         message: format!("nearsh: {}: {error}\n", program.display()).into_bytes(),
-                        status: 126,
+                        status: 255,
                     });
                 }
             }
@@ -283,8 +283,8 @@ fn elsewhere(
 /// The environment that the command is to have on another machine: this one, but for what means another place there.
 fn far_environment(environment: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
     let mut pairs: Vec<Vec<u8>> = (environment.iter())
-        // Where temporary files lie is that machine's affair.
-        .filter(|(name, _)| name != "TMPDIR")
+        // Where temporary files and libraries lie is that machine's affair.
+        .filter(|(name, _)| name != "TMPDIR" && !name.as_bytes().starts_with(b"LD_"))
         .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
         .collect();
     let has_zone = environment.iter().any(|(name, _)| name == "TZ");

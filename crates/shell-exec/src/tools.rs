@@ -116,12 +116,27 @@ impl Tools {
     /// # Errors
     /// What is different, for people.
     pub fn same(&self, path: &Path, other: &Tool, locales: &[String]) -> Result<(), String> {
+        // Nothing is run that the other side names: arguments are those of this machine's annotations.
+        let command = path.file_name().and_then(|name| name.to_str());
+        let own = command.and_then(crate::annotations::of);
+        let own = own.and_then(|annotation| annotation.version);
+        self.is_same(path, other, locales, own.as_ref())
+    }
+
+    fn is_same(
+        &self,
+        path: &Path,
+        other: &Tool,
+        locales: &[String],
+        own: Option<&Vec<String>>,
+    ) -> Result<(), String> {
         let name = path.display();
         let mine = self.file(path).ok_or(format!("{name} cannot be read"))?;
         if mine != other.file {
             let same_version = other
                 .version
                 .as_ref()
+                .filter(|(arguments, _)| own == Some(arguments))
                 .is_some_and(|(arguments, digest)| self.version(path, arguments) == Some(*digest));
             if !same_version {
                 return Err(format!("{name} is another version there"));
@@ -226,19 +241,26 @@ mod tests {
         let here = machine("glibc 2.36", &["C.utf8", "de_DE.UTF-8"]);
         let version = vec!["--version".to_owned()];
         let tool = here.tool(&one, Some(&version)).unwrap();
-        assert_eq!(here.same(&one, &tool, &[]), Ok(()));
-        assert_eq!(here.same(&other, &tool, &[]), Ok(()));
-        assert!(here.same(&older, &tool, &[]).is_err());
+        assert_eq!(here.is_same(&one, &tool, &[], Some(&version)), Ok(()));
+        assert_eq!(here.is_same(&other, &tool, &[], Some(&version)), Ok(()));
+        assert!(here.is_same(&older, &tool, &[], Some(&version)).is_err());
         let nameless = here.tool(&one, None).unwrap();
-        assert!(here.same(&other, &nameless, &[]).is_err());
+        assert!(
+            here.is_same(&other, &nameless, &[], Some(&version))
+                .is_err()
+        );
         let needed = here.needed(["de_DE.utf8", "C", "xx_XX"].into_iter());
         assert_eq!(needed, ["!xx_XX", "de_DE.utf8"]);
-        assert_eq!(here.same(&one, &tool, &needed), Ok(()));
+        assert_eq!(here.is_same(&one, &tool, &needed, Some(&version)), Ok(()));
         let newer = machine("glibc 2.41", &["C.utf8", "de_DE.UTF-8"]);
-        assert_eq!(newer.same(&one, &tool, &[]), Ok(()));
-        assert!(newer.same(&one, &tool, &needed).is_err());
+        assert_eq!(newer.is_same(&one, &tool, &[], Some(&version)), Ok(()));
+        assert!(newer.is_same(&one, &tool, &needed, Some(&version)).is_err());
         let poorer = machine("glibc 2.36", &["C.utf8"]);
-        assert!(poorer.same(&one, &tool, &needed).is_err());
+        assert!(
+            poorer
+                .is_same(&one, &tool, &needed, Some(&version))
+                .is_err()
+        );
     }
 
     #[test]

@@ -61,10 +61,13 @@ pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Vec<Running>, Re
     for checked in &job.checks {
         views.check(checked)?;
     }
+    for process in &job.processes {
+        views.permit(process.access.as_ref(), &process.environment)?;
+    }
     // All commands are looked for before any is started.
     let programs = (job.processes.iter().enumerate())
         .map(|(number, process)| {
-            program_of(process, tools).map_err(|why| Refusal {
+            program_of(process, tools, views).map_err(|why| Refusal {
                 why,
                 different: Some(number as u32),
             })
@@ -90,13 +93,23 @@ pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Vec<Running>, Re
     Ok(running)
 }
 
-fn program_of(process: &Process, tools: &Tools) -> Result<PathBuf, String> {
+fn program_of(process: &Process, tools: &Tools, views: &Views) -> Result<PathBuf, String> {
     let name = process.words.first().ok_or("a command without a name")?;
     let path = process.environment.iter();
     let path = path
         .filter_map(|pair| pair.strip_prefix(b"PATH="))
         .next()
         .ok_or("a command without PATH")?;
+    // A restricted agent runs the system's own programs that it knows, and no others.
+    let path = if views.is_restricted {
+        let known = std::str::from_utf8(name).is_ok_and(crate::annotations::has);
+        if !known {
+            return Err("this agent runs commands with annotations alone".into());
+        }
+        b"/usr/local/bin:/usr/bin:/bin"
+    } else {
+        path
+    };
     let name = OsStr::from_bytes(name);
     match program::find(name, OsStr::from_bytes(path), &|_| false) {
         Found::Program(found) => {
@@ -119,7 +132,7 @@ fn start_one(
     previous: Option<OwnedFd>,
     views: &Views,
 ) -> Result<Started, String> {
-    let mut command = command(process, program)?;
+    let mut command = command(process, program, views)?;
     let (mut stdin, mut stdout, mut next) = (None, None, None);
     let mut files = [None, None];
     command.stdin(match &process.stdin {
@@ -195,12 +208,13 @@ fn start_one(
 }
 
 /// Our own program, about to become the command; through a shell where signals are to be ignored, which that can do and Rust cannot.
-fn command(process: &Process, program: &Path) -> Result<Command, String> {
+fn command(process: &Process, program: &Path, views: &Views) -> Result<Command, String> {
     let me = std::env::current_exe().map_err(|error| error.to_string())?;
     let launch = Launch {
         program: program.as_os_str().as_bytes().to_vec(),
         limits: process.limits.clone(),
         access: process.access.clone(),
+        is_restricted: views.is_restricted,
     };
     let mut command = if process.limits.ignored.is_empty() {
         Command::new(&me)

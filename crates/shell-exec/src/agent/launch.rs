@@ -31,6 +31,8 @@ pub struct Launch {
     pub limits: Limits,
     /// What it may touch; none: anything.
     pub access: Option<Vec<Access>>,
+    /// It must not run without bounds.
+    pub is_restricted: bool,
 }
 
 impl Launch {
@@ -63,7 +65,7 @@ pub fn run(words: &[OsString]) -> String {
     }
     // Bounds first: they need more descriptors than the command may be allowed.
     if let Some(access) = &launch.access
-        && let Err(why) = confine(access)
+        && let Err(why) = confine(access, launch.is_restricted)
     {
         return why;
     }
@@ -120,11 +122,15 @@ const DEVICES: [&str; 6] = [
 
 /// Bounds what this process may touch (landlock(7)). A kernel that has no such bounds runs it without: the annotation's word counts
 /// then, as it does on the near side.
-fn confine(access: &[Access]) -> Result<(), String> {
+fn confine(access: &[Access], is_restricted: bool) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("its bounds cannot be set: {error}");
     let abi = ABI::V3;
     let ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
+        .set_compatibility(if is_restricted {
+            CompatLevel::HardRequirement
+        } else {
+            CompatLevel::BestEffort
+        })
         .handle_access(AccessFs::from_all(abi))
         .and_then(|ruleset| ruleset.create())
         .map_err(|error| told(&error))?;
@@ -181,6 +187,7 @@ mod tests {
                 path: b"/a b".to_vec(),
                 write: true,
             }]),
+            is_restricted: true,
         };
         assert_eq!(Launch::of_word(&launch.to_word()), Some(launch));
         assert_eq!(Launch::of_word("0".as_ref()), None);

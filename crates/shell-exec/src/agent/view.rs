@@ -18,7 +18,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-use crate::wire::{Checked, Seen, View};
+use crate::wire::{Access, Checked, Seen, View};
 
 /// Most entries of a folder that are bound into a copy of it.
 const ENTRIES: usize = 2000;
@@ -29,6 +29,8 @@ pub struct Views {
     shown: Vec<Shown>,
     /// Whether files of other users are seen as theirs: not so in a namespace of users.
     pub sees_owners: bool,
+    /// Whether nothing but these folders is to be had by this agent.
+    pub is_restricted: bool,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,7 @@ pub fn give(wanted: &[View], beneath: Option<&Path>) -> (Views, Vec<Option<Strin
     let mut views = Views {
         shown: Vec::new(),
         sees_owners: true,
+        is_restricted: beneath.is_some(),
     };
     if wanted.is_empty() {
         return (views, Vec::new());
@@ -242,6 +245,40 @@ impl Views {
             beneath,
         )
         .map_err(|error| told(&error))
+    }
+
+    /// Whether a process of a restricted agent may be given what is asked for it: files of the views, and nothing that could have it run something else.
+    ///
+    /// # Errors
+    /// What it may not have, for people.
+    pub fn permit(
+        &self,
+        access: Option<&Vec<Access>>,
+        environment: &[Vec<u8>],
+    ) -> Result<(), String> {
+        if !self.is_restricted {
+            return Ok(());
+        }
+        for Access { path, .. } in access.ok_or("this agent runs nothing without bounds")? {
+            if path != b"/tmp" {
+                // What is not there yet cannot be opened, and not be touched either: its folder is named besides.
+                match self.open(path, OFlags::PATH) {
+                    Err(why) if why.ends_with(&rustix::io::Errno::NOENT.to_string()) => {}
+                    opened => drop(opened?),
+                }
+            }
+        }
+        let refused = |pair: &&Vec<u8>| {
+            let bad: [&[u8]; 4] = [b"LD_", b"BASH_ENV=", b"ENV=", b"GCONV_PATH="];
+            bad.iter().any(|name| pair.starts_with(name))
+        };
+        match environment.iter().find(refused) {
+            Some(pair) => Err(format!(
+                "this agent takes no {}",
+                String::from_utf8_lossy(pair)
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Whether a file looks here as it does on the near side.

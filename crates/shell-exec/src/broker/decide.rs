@@ -75,11 +75,11 @@ pub fn ends(
         Source::Previous
     } else {
         match &call.stdio[0] {
+            _ if !reads => Source::Null,
             Stdio::There { host, path, at, .. } if *host == away.host => Source::File {
                 path: path.clone(),
                 from: *at,
             },
-            _ if !reads => Source::Null,
             Stdio::Null => Source::Null,
             _ => Source::Stream(number()),
         }

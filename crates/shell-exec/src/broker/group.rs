@@ -68,7 +68,6 @@ struct Progress {
     over: bool,
     exited: Vec<bool>,
     written: Vec<bool>,
-    gone: Vec<bool>,
     /// Who has written messages.
     complains: Vec<bool>,
     /// What waits: messages, and that somebody has ended.
@@ -100,7 +99,6 @@ impl Group {
                 over: false,
                 exited: vec![false; count],
                 written: vec![false; count],
-                gone: vec![false; count],
                 complains: vec![false; count],
                 held: Vec::new(),
                 held_bytes: 0,
@@ -244,14 +242,13 @@ impl Group {
     pub fn hear(&self, message: FromAgent) {
         match message {
             FromAgent::Started { .. } => {
-                self.progress().started = true;
+                let mut progress = self.progress();
+                if progress.over {
+                    return;
+                }
+                progress.started = true;
                 for member in &self.members {
                     member.helper.tell(&member.role);
-                }
-                // Those that have left meanwhile.
-                let gone = self.progress().gone.clone();
-                for member in (0..gone.len()).filter(|&member| gone[member]) {
-                    self.kill(member);
                 }
             }
             FromAgent::Refused { why, different, .. } => {
@@ -312,6 +309,9 @@ impl Group {
     /// All of it is to run here.
     pub fn abandon(&self, why: &str) {
         self.connection.out.tell(&ToAgent::Cancel { job: self.job });
+        for member in 0..self.members.len() {
+            self.close(member);
+        }
         self.connection.leave(self.job, &self.streams());
         self.lost(why);
     }
@@ -338,19 +338,25 @@ impl Group {
             if progress.over {
                 return;
             }
-            progress.gone[member] = true;
             progress.written[member] = true;
             progress.started
         };
         if started {
             self.kill(member);
+            self.perhaps_over();
+        } else {
+            // It may run here by now, with the shell's pipes: so must the others.
+            self.abandon("a stage of it is gone");
         }
-        self.perhaps_over();
     }
 
     fn kill(&self, member: usize) {
         self.signal(member, nix::sys::signal::Signal::SIGKILL as i32);
-        // What its children still write is nobody's.
+        self.close(member);
+    }
+
+    /// What a process and its children still write is nobody's, and nothing more comes for it.
+    fn close(&self, member: usize) {
         for stream in self.members[member].streams[1..].iter().flatten() {
             self.connection.out.send(Frame::Reset(*stream));
         }

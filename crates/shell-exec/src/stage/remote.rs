@@ -6,7 +6,7 @@
 //! The invariant: as long as the command has not been told to run elsewhere nothing was read, and nothing is lost by running it here.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,10 +26,13 @@ use crate::flow::{Inbox, Outgoing, Window, receive_all, send_all};
 use crate::wire::{Ending, FIRST_IN, Frame, FromBroker, StageCall, Stdio, ToBroker, WINDOW};
 
 /// How long a broker may take to say anything at all.
-const PATIENCE: Duration = Duration::from_millis(400);
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a shim waits for neighbours. The shell starts the stages of a pipeline one after the other, at once.
+/// How long neighbours are waited for by a shim, which does not know whether there are any. The shell starts the stages of a pipeline one after the other,
+/// at once.
 const GRACE: Duration = Duration::from_millis(5);
+/// And by a stage that knows of them: they may have failed to start.
+const LONG_GRACE: Duration = Duration::from_millis(400);
 
 /// Signals that a command elsewhere is to get if this process gets them.
 const PASSED_ON: [Signal; 10] = [
@@ -90,9 +93,10 @@ impl Drop for Held {
 /// Has a stage run wherever the broker says.
 pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Changed) -> Outcome {
     let ignored = call.limits.ignored.clone();
-    let mut grace = call.helpers.is_empty().then_some(GRACE);
+    let is_loose = call.helpers.is_empty();
+    let mut grace = Some(if is_loose { GRACE } else { LONG_GRACE });
     let follows = (call.place.as_ref()).is_ok_and(|place| place.host.is_none());
-    let follows = follows && matches!(call.stdio[0], Stdio::Pipe(_));
+    let follows = is_loose && follows && matches!(call.stdio[0], Stdio::Pipe(_));
     let mut signals = SigSet::empty();
     for signal in PASSED_ON {
         if !ignored.contains(&(signal as i32)) {
@@ -126,6 +130,9 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
         pumps: Mutex::default(),
         output_failed: Arc::default(),
         has_ended: AtomicBool::new(false),
+        is_lost: Arc::default(),
+        writes: role.stdout,
+        positions: Mutex::default(),
         again: role.again,
         began_at: beginning(),
     };
@@ -241,10 +248,7 @@ fn answer(
             return Err("nearsh's process in the background ended".into());
         };
         match Frame::message(&payload).map_err(|error| error.to_string())? {
-            FromBroker::Wait => {
-                patience = None;
-                *grace = None;
-            }
+            FromBroker::Wait => patience = None,
             FromBroker::Remote {
                 stdin,
                 stdout,
@@ -260,11 +264,8 @@ fn answer(
                     again,
                 });
             }
-            FromBroker::Local { why } => return Err(why),
-            FromBroker::Exited { .. }
-            | FromBroker::Done
-            | FromBroker::Records(_)
-            | FromBroker::Lost(_) => {
+            FromBroker::Local { why } | FromBroker::Lost(why) => return Err(why),
+            FromBroker::Exited { .. } | FromBroker::Done | FromBroker::Records(_) => {
                 return Err("what the background said was not understood".into());
             }
         }
@@ -283,6 +284,12 @@ struct Stage {
     output_failed: Arc<Mutex<Option<Errno>>>,
     /// Whether the command has ended: standard output is closed then.
     has_ended: AtomicBool,
+    /// Whether the rest will never come.
+    is_lost: Arc<AtomicBool>,
+    /// Whether its output comes to this process.
+    writes: bool,
+    /// Where the command ended in its input and output, if they are files there.
+    positions: Mutex<[Option<u64>; 2]>,
     /// Whether the command can be begun again here.
     again: bool,
     /// Where standard output was, if it is a file.
@@ -361,7 +368,10 @@ impl Stage {
                             Some(_) if self.has_no_reader() => {
                                 Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32))
                             }
-                            Some(ending) => Outcome::Ended(ending),
+                            Some(ending) => {
+                                self.go_on();
+                                Outcome::Ended(ending)
+                            }
                             None => Outcome::Lost("how it ended was not told".into()),
                         };
                     }
@@ -409,28 +419,50 @@ impl Stage {
 
     /// The command has ended; its last bytes are written by those who write them, then the broker is told.
     fn finish(&self, positions: [Option<u64>; 2]) {
+        // Who reads on where it ended may do so when all is well: should it run again, it begins where it began.
+        *self
+            .positions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = positions;
+        let pumps = std::mem::take(&mut *self.pumps.lock().unwrap_or_else(PoisonError::into_inner));
+        let (out, changed) = (self.out.clone(), self.changed.clone());
+        let (is_lost, writes) = (self.is_lost.clone(), self.writes);
+        let finishing = std::thread::spawn(move || {
+            for pump in pumps {
+                let _ = pump.join();
+            }
+            // Else all of it is run again, and the rest of the output goes where the beginning went.
+            if is_lost.load(Ordering::SeqCst) {
+                return;
+            }
+            changed.forget();
+            // Who reads its output should see the end of that now, though this process stays until its whole group has ended. A pipe to the next of
+            // the group stays as it is: they may need it yet.
+            if writes && let Ok(null) = File::open("/dev/null") {
+                let _ = rustix::stdio::dup2_stdout(&null);
+            }
+            out.tell(&ToBroker::Written);
+        });
+        let mut pumps = self.pumps.lock().unwrap_or_else(PoisonError::into_inner);
+        pumps.push(finishing);
+    }
+
+    /// Input and output that are files go on where the command ended.
+    fn go_on(&self) {
+        let positions = *self
+            .positions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let fds = [rustix::stdio::stdin(), rustix::stdio::stdout()];
         for (fd, position) in fds.into_iter().zip(positions) {
             if let Some(position) = position {
                 let _ = seek(fd, SeekFrom::Start(position));
             }
         }
-        let pumps = std::mem::take(&mut *self.pumps.lock().unwrap_or_else(PoisonError::into_inner));
-        let (out, changed) = (self.out.clone(), self.changed.clone());
-        std::thread::spawn(move || {
-            for pump in pumps {
-                let _ = pump.join();
-            }
-            changed.forget();
-            // Who reads its output should see the end of that now, though this process stays until its whole group has ended.
-            if let Ok(null) = File::open("/dev/null") {
-                let _ = rustix::stdio::dup2_stdout(&null);
-            }
-            out.tell(&ToBroker::Written);
-        });
     }
 
     fn lost(&self, why: String) -> Outcome {
+        self.is_lost.store(true, Ordering::SeqCst);
         for inbox in &self.inboxes {
             inbox.end();
         }
@@ -456,7 +488,8 @@ impl Stage {
             output: self.inboxes[0].written.load(Ordering::Relaxed),
             errors: self.inboxes[1].written.load(Ordering::Relaxed),
         };
-        if written == Written::default() && !self.has_ended.load(Ordering::SeqCst) {
+        let is_closed = self.writes && self.has_ended.load(Ordering::SeqCst);
+        if written == Written::default() && !is_closed {
             return Outcome::Back;
         }
         Outcome::Again(written, SigSet::empty())
@@ -522,28 +555,36 @@ pub fn again(
     let mut child = child?;
     let outputs = (child.stdout.take(), child.stderr.take());
     let errors = std::thread::spawn(move || {
-        if let Some(from) = outputs.1 {
+        // What it complains of may differ: it is this machine's complaint now.
+        outputs.1.is_none_or(|from| {
             copy_behind(from, rustix::stdio::stderr().as_fd(), written.errors);
-        }
+            true
+        })
     });
-    if let Some(from) = outputs.0 {
-        copy_behind(from, rustix::stdio::stdout().as_fd(), written.output);
-    }
+    let is_same = outputs
+        .0
+        .is_none_or(|from| copy_behind(from, rustix::stdio::stdout().as_fd(), written.output));
     let status = child.wait()?;
     let _ = errors.join();
+    if !is_same {
+        return Err(io::Error::other(
+            "it was run again, and gave less than was written already",
+        ));
+    }
     Ok(match (status.code(), status.signal()) {
         (Some(code), _) => Ending::Status(code as u8),
         (None, signal) => Ending::Signal(signal.unwrap_or(9)),
     })
 }
 
-fn copy_behind(mut from: impl Read, to: std::os::fd::BorrowedFd<'_>, skipped: u64) {
-    let _ = io::copy(&mut from.by_ref().take(skipped), &mut io::sink());
-    let Ok(to) = to.try_clone_to_owned() else {
-        return;
-    };
-    let mut to = File::from(to);
-    if io::copy(&mut from, &mut to).is_ok() {
-        let _ = to.flush();
+/// Copies what follows the first `skipped` bytes; no: there were not so many.
+fn copy_behind(mut from: impl Read, to: std::os::fd::BorrowedFd<'_>, skipped: u64) -> bool {
+    let left_out = io::copy(&mut from.by_ref().take(skipped), &mut io::sink());
+    if left_out.is_ok_and(|bytes| bytes < skipped) {
+        return false;
     }
+    if let Ok(to) = to.try_clone_to_owned() {
+        let _ = io::copy(&mut from, &mut File::from(to));
+    }
+    true
 }
