@@ -15,8 +15,9 @@ mod message;
 use std::io::{self, Read, Write};
 
 pub use message::{
-    Access, Checked, Ending, FarHello, FileFact, FromAgent, FromBroker, Hello, Job, Limits, Place,
-    Process, Record, Seen, Sink, Source, StageCall, Stdio, ToAgent, ToBroker, Tool, View,
+    Access, Checked, Ending, FarHello, FileFact, FromAgent, FromBroker, Hello, HostState, Job,
+    Limits, Place, Process, Record, Seen, Sink, Source, StageCall, Stdio, ToAgent, ToBroker, Tool,
+    View,
 };
 
 /// What both ends of a connection must have in common; told in the first message of each.

@@ -264,6 +264,7 @@ fn answer(
             FromBroker::Exited { .. }
             | FromBroker::Done
             | FromBroker::Records(_)
+            | FromBroker::Hosts { .. }
             | FromBroker::Lost(_) => {
                 return Err("what the background said was not understood".into());
             }

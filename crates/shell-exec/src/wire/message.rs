@@ -267,10 +267,15 @@ pub enum ToBroker {
     Written,
     /// What it had to write could not be written: all of its group is to run here.
     Abandon,
+    /// What is known of hosts. These are connected to first, if they are not.
+    Hosts {
+        /// Their names, and what is mounted of them.
+        connect: Vec<(String, Vec<View>)>,
+    },
 }
 
 /// What a broker tells a helper.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum FromBroker {
     /// Become your command.
     Local {
@@ -305,6 +310,34 @@ pub enum FromBroker {
     Records(Vec<Record>),
     /// Nobody knows how it ended, and why, for people.
     Lost(String),
+    /// The answer to [`ToBroker::Hosts`].
+    Hosts {
+        /// The broker's process.
+        process: u32,
+        /// When it began, in milliseconds since 1970.
+        began: u64,
+        /// In no order.
+        hosts: Vec<HostState>,
+    },
+}
+
+/// What a broker knows of a host.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HostState {
+    /// Its name.
+    pub name: String,
+    /// Whether there is a connection.
+    pub is_open: bool,
+    /// Why there is none, if one was tried.
+    pub trouble: Option<String>,
+    /// A message's way there and back, in seconds, if it was measured.
+    pub round_trip_s: Option<f64>,
+    /// How fast bytes come from there, in bytes in a second, if it was measured.
+    pub down: Option<f64>,
+    /// Processors that have nothing else to do, if the host has said.
+    pub idle_cores: Option<f64>,
+    /// Commands that were found to be others there.
+    pub different: Vec<String>,
 }
 
 /// Stages that ran elsewhere, or were to.
