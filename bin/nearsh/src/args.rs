@@ -15,6 +15,7 @@ Usage: nearsh [OPTIONS] FILE [ARGUMENT ...]
        nearsh [OPTIONS] -s [ARGUMENT ...]
        nearsh init bash|zsh|fish
        nearsh explain [--connect] [--svg=FILE] PIPELINE
+       nearsh doctor
        nearsh stats
        nearsh agent --stdio [--restrict-to FOLDER]
 
@@ -72,6 +73,7 @@ pub enum Wish {
     Init(String),
     Stats,
     Explain(Explain),
+    Doctor,
     Tell(String),
 }
 
@@ -96,6 +98,9 @@ impl Args {
         }
         if words.first().is_some_and(|word| word == "explain") {
             return explain(&words[1..]).map(Wish::Explain);
+        }
+        if words.len() == 1 && words[0] == "doctor" {
+            return Ok(Wish::Doctor);
         }
         if words.len() == 1 && words[0] == "stats" {
             return Ok(Wish::Stats);

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a program may
 
 mod args;
+mod doctor;
 mod entry;
 mod exit;
 mod stats;
@@ -61,6 +62,7 @@ fn run() -> u8 {
         Ok(Wish::Init(shell)) => init(&shell),
         Ok(Wish::Stats) => tell(&stats::text(&broker::records().unwrap_or_default())) as u8,
         Ok(Wish::Explain(wish)) => explained(&wish) as u8,
+        Ok(Wish::Doctor) => examine() as u8,
         Ok(Wish::Run(args)) => become_shell(&args) as u8,
         Ok(Wish::Tell(text)) => tell(&text) as u8,
         Err(message) => {
@@ -86,6 +88,21 @@ fn init(shell: &str) -> u8 {
             eprintln!("nearsh init: {why}");
             Exit::Error as u8
         }
+    }
+}
+
+/// Says what was found and what is missing.
+fn examine() -> Exit {
+    let report = shell_exec::doctor::examine();
+    let told = tell(&doctor::text(&report));
+    if report
+        .mounts
+        .iter()
+        .all(|(_, hindrance)| hindrance.is_none())
+    {
+        told
+    } else {
+        Exit::Error
     }
 }
 

@@ -199,3 +199,153 @@ fn explain_says_where_a_pipeline_would_run_and_why() {
         assert_eq!(all, fs::read_to_string(golden).unwrap());
     });
 }
+
+/// The line of a text that has this.
+fn line_with<'a>(text: &'a str, what: &str) -> &'a str {
+    let found = text.lines().find(|line| line.contains(what));
+    found.unwrap_or_else(|| panic!("no \"{what}\" in\n{text}"))
+}
+
+/// The two numbers of a line like `98 of 99 commands are the same there`.
+fn counts(text: &str) -> (usize, usize) {
+    let mut words = line_with(text, " are the same there").split_whitespace();
+    let mut number = || words.find_map(|word| word.parse().ok()).unwrap();
+    (number(), number())
+}
+
+#[test]
+fn doctor_says_so_where_nothing_is_mounted() {
+    if has_mounts() {
+        eprintln!("left out: folders of other machines are mounted here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = nearsh(&["doctor"], folder.path());
+    let text = said(&output);
+    let first =
+        "No folder of another machine is mounted here (NFS, sshfs, CIFS): all commands run here.";
+    assert_eq!(text.lines().next(), Some(first));
+    assert!(text.ends_with("\nstatus 0\n"), "{text}");
+}
+
+#[test]
+fn doctor_says_what_there_is_and_what_is_missing() {
+    let name = "doctor_says_what_there_is_and_what_is_missing";
+    rig(name, &["--nearsh", NEARSH], &|mounts| {
+        let home = tempfile::tempdir().unwrap();
+        let alpha = mounts.join("alpha");
+        let text = said(&nearsh(&["doctor"], home.path()));
+        assert!(text.ends_with("\nstatus 0\n"), "{text}");
+        let at = |host: &str| {
+            format!(
+                "  {}: /srv/export of {host}, by fuse.sshfs",
+                mounts.join(host).display()
+            )
+        };
+        assert!(
+            text.starts_with(&format!(
+                "Folders of other machines:\n{}\n{}\nalpha:\n",
+                at("alpha"),
+                at("beta")
+            )),
+            "{text}"
+        );
+        line_with(&text, "  reached by ssh without a password, round trip ");
+        let version = env!("CARGO_PKG_VERSION");
+        line_with(&text, &format!("  nearsh {version} there, protocol "));
+        line_with(
+            &text,
+            "  its folders can be shown there under the names that they have here",
+        );
+        let (same, all) = counts(&text);
+        assert!(same == all && all > 30, "{text}");
+        assert!(
+            !text.contains("C library") && !text.contains("locales"),
+            "{text}"
+        );
+        line_with(&text, "  only scripts that are run by nearsh run elsewhere");
+        line_with(
+            &text,
+            "  the background process that holds connections does not run",
+        );
+
+        // Commands of which hosts know nothing, and others by names that they know: /tmp is the client's own.
+        let bin = home.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        for (name, says) in [("tac", "tac 0"), ("zannotate", "zannotate 0")] {
+            let file = bin.join(name);
+            fs::write(&file, format!("#!/bin/sh\necho {says}\n")).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            fs::set_permissions(&file, mode).unwrap();
+        }
+        // The shims, and the broker that a script begins.
+        let script = format!(
+            "PATH={}:$PATH; eval \"$({NEARSH} init sh)\"; {NEARSH} -c \"cat '{}/none'\" 2>/dev/null; LC_ALL=xx_YY.UTF-8 {NEARSH} doctor",
+            bin.display(),
+            alpha.display(),
+        );
+        let output = Command::new("sh")
+            .args(["-c", &script])
+            .env("HOME", home.path())
+            .env_remove("XDG_CACHE_HOME")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = said(&output);
+        assert_eq!(
+            line_with(&text, "others there"),
+            "  1 are others there and run here: tac"
+        );
+        assert_eq!(
+            line_with(&text, "not there"),
+            "  1 are not there and run here: zannotate"
+        );
+        let (fewer, more) = counts(&text);
+        assert_eq!((fewer + 2, more), (all + 1, all + 1), "{text}");
+        line_with(
+            &text,
+            "  the commands of this shell run elsewhere, too: its shims are first in PATH",
+        );
+        line_with(
+            &text,
+            "  the background process that holds connections runs (process ",
+        );
+
+        let refused = Command::new("rig")
+            .args(["refuse", "beta"])
+            .status()
+            .unwrap();
+        assert!(refused.success());
+        let text = said(&nearsh(&["doctor"], home.path()));
+        assert!(text.ends_with("\nstatus 1\n"), "{text}");
+        assert_eq!(
+            line_with(&text, "cannot be used"),
+            "    cannot be used: see beta below"
+        );
+        let why = line_with(
+            &text,
+            "  ssh -o BatchMode=yes beta does not get there; it said: ",
+        );
+        assert!(why.ends_with("Connection refused"), "{text}");
+        line_with(&text, "  to do: see that ssh beta works by hand");
+        // alpha is as before.
+        line_with(&text, " commands are the same there");
+    });
+}
+
+#[test]
+fn doctor_says_that_nearsh_is_not_on_a_host() {
+    rig("doctor_says_that_nearsh_is_not_on_a_host", &[], &|_| {
+        let home = tempfile::tempdir().unwrap();
+        let text = said(&nearsh(&["doctor"], home.path()));
+        assert!(text.ends_with("\nstatus 1\n"), "{text}");
+        line_with(
+            &text,
+            "  reached by ssh, but \"nearsh agent --stdio\" cannot be run there; it said: ",
+        );
+        line_with(
+            &text,
+            "  to do: put nearsh into a folder that is in PATH there (scp nearsh alpha:",
+        );
+    });
+}

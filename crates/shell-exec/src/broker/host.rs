@@ -366,7 +366,7 @@ impl Connection {
     fn hear(&self, message: FromAgent) {
         let job = match &message {
             FromAgent::Pong(_) => return self.answered(),
-            FromAgent::Hello(_) => return,
+            FromAgent::Hello(_) | FromAgent::Compared(_) => return,
             FromAgent::Started { job }
             | FromAgent::Refused { job, .. }
             | FromAgent::Exited { job, .. } => *job,

@@ -54,6 +54,8 @@ pub struct FarHello {
     pub libc: String,
     /// Names of its locales, as `locale -a` has them.
     pub locales: Vec<String>,
+    /// Whether its kernel can bound what a process touches (Landlock).
+    pub has_bounds: bool,
 }
 
 /// What an agent is asked for.
@@ -79,6 +81,13 @@ pub enum ToAgent {
     },
     /// Whether it is still there.
     Ping(u32),
+    /// Whether its commands are those of the near side.
+    Compare {
+        /// Where they are looked for, as in PATH.
+        path: Vec<u8>,
+        /// Their names, and what they are on the near side.
+        commands: Vec<(String, Tool)>,
+    },
 }
 
 /// What an agent says.
@@ -113,6 +122,19 @@ pub enum FromAgent {
     },
     /// The answer to a ping.
     Pong(u32),
+    /// The answer to [`ToAgent::Compare`], in its order.
+    Compared(Vec<Comparison>),
+}
+
+/// What a near command is on the far side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Comparison {
+    /// The same.
+    Same,
+    /// Another one.
+    Different,
+    /// There is none of its name.
+    Absent,
 }
 
 /// How a process ended.
