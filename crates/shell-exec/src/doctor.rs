@@ -97,7 +97,9 @@ pub enum Shims {
 
 /// Looks at everything.
 pub fn examine() -> Report {
-    let mounts = mounts::of_this_process();
+    let mut mounts = mounts::of_this_process();
+    // They are told by their names, not as they were mounted.
+    mounts.sort_by(|one, other| one.at.cmp(&other.at));
     let reach = Reach::of_environment();
     let tools = Tools::of_this_machine();
     let path = std::env::var_os("PATH").unwrap_or_default();
