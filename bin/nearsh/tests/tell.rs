@@ -135,8 +135,8 @@ fn rig(name: &str, options: &[&str], judge: &dyn Fn(&Path)) {
     if std::env::var_os("PERDURE_TELL").is_some() {
         return judge(&PathBuf::from(std::env::var_os("NEAR_MNT").unwrap()));
     }
-    if !nix::unistd::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        eprintln!("left out: hosts need root and FUSE");
+    if std::env::var_os("PERDURE_RIG").is_none() {
+        eprintln!("left out: PERDURE_RIG is not set, as ./x test does where there can be hosts");
         return;
     }
     // Not in /tmp and /dev/shm, which hosts have for themselves.
