@@ -1,7 +1,8 @@
 //! The command line of nearsh: its own options, then what a shell is called with.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use shell_exec::agent;
 
@@ -13,10 +14,14 @@ Usage: nearsh [OPTIONS] FILE [ARGUMENT ...]
        nearsh [OPTIONS] -c TEXT [NAME [ARGUMENT ...]]
        nearsh [OPTIONS] -s [ARGUMENT ...]
        nearsh init bash|zsh|fish
+       nearsh explain [--connect] [--svg=FILE] PIPELINE
+       nearsh doctor
        nearsh stats
        nearsh agent --stdio [--restrict-to FOLDER]
 
 eval \"$(nearsh init bash)\" has the commands of an interactive shell run where their files are, too (fish: nearsh init fish | source).
+nearsh explain says where the commands of a pipeline would run and why, and runs nothing (--connect: measures the line to its hosts first;
+--svg=FILE: draws it, too). nearsh doctor says which folders of other machines are mounted here, and what is missing to run commands there.
 nearsh stats tells what ran on other machines lately. nearsh agent is what nearsh itself runs by ssh on machines whose folders are
 mounted here.
 
@@ -49,6 +54,17 @@ pub struct Args {
     pub words: Vec<OsString>,
 }
 
+/// What is to be explained, and how.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Explain {
+    /// The text of a pipeline.
+    pub pipeline: OsString,
+    /// Hosts are connected to.
+    pub connects: bool,
+    /// Where a drawing is written.
+    pub svg: Option<PathBuf>,
+}
+
 /// What is asked of nearsh.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wish {
@@ -56,6 +72,8 @@ pub enum Wish {
     Serve(agent::Options),
     Init(String),
     Stats,
+    Explain(Explain),
+    Doctor,
     Tell(String),
 }
 
@@ -77,6 +95,12 @@ impl Args {
                 [shell] => Ok(Wish::Init(shell.to_string_lossy().into_owned())),
                 _ => Err("init: for which shell? bash, zsh, fish or sh".into()),
             };
+        }
+        if words.first().is_some_and(|word| word == "explain") {
+            return explain(&words[1..]).map(Wish::Explain);
+        }
+        if words.len() == 1 && words[0] == "doctor" {
+            return Ok(Wish::Doctor);
         }
         if words.len() == 1 && words[0] == "stats" {
             return Ok(Wish::Stats);
@@ -100,7 +124,7 @@ impl Args {
                 }
                 "--shell=" => return Err("--shell=: which program?".into()),
                 _ => match word.as_bytes().strip_prefix(b"--shell=") {
-                    Some(shell) => args.shell = std::ffi::OsStr::from_bytes(shell).to_owned(),
+                    Some(shell) => args.shell = OsStr::from_bytes(shell).to_owned(),
                     None => {
                         args.words.push(word.clone());
                         break;
@@ -111,6 +135,33 @@ impl Args {
         args.words.extend(rest.cloned());
         Ok(Wish::Run(args))
     }
+}
+
+/// The words behind `explain`.
+fn explain(words: &[OsString]) -> Result<Explain, String> {
+    let mut explain = Explain::default();
+    let mut rest = words.iter();
+    let mut pipeline = None;
+    for word in rest.by_ref() {
+        if word == "--connect" {
+            explain.connects = true;
+        } else if let Some(file) = word.as_bytes().strip_prefix(b"--svg=") {
+            explain.svg = Some(OsStr::from_bytes(file).into());
+        } else if word.as_bytes().starts_with(b"--") && word != "--" {
+            return Err(format!("explain: unknown: {}", word.to_string_lossy()));
+        } else if word != "--" {
+            pipeline = Some(word);
+            break;
+        }
+    }
+    match (pipeline, rest.next()) {
+        (Some(pipeline), None) => explain.pipeline.clone_from(pipeline),
+        (Some(_), Some(_)) => return Err("explain: the pipeline is one word: quote it".into()),
+        (None, _) => {
+            return Err("explain: which pipeline? nearsh explain 'grep x FILE | sort'".into());
+        }
+    }
+    Ok(explain)
 }
 
 /// The words behind `agent`.

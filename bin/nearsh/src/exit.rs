@@ -5,7 +5,7 @@
 pub enum Exit {
     /// All went well.
     Ok = 0,
-    /// What was asked for could not be written.
+    /// What was asked for could not be written; of the doctor: a mount cannot be used.
     Error = 1,
     /// The command line has errors: nothing was run. As bash's.
     Usage = 2,

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a program may
 
 mod args;
+mod doctor;
 mod entry;
 mod exit;
 mod stats;
@@ -16,10 +17,10 @@ use std::path::{Path, PathBuf};
 
 use shell_exec::program::{self, Found};
 use shell_exec::script::{Call, Editing, prepare};
-use shell_exec::{agent, broker, mounts, shims, stage};
+use shell_exec::{agent, broker, explain, mounts, shims, stage};
 use shell_plan::script::Language;
 
-use args::{Args, Offload, Wish};
+use args::{Args, Explain, Offload, Wish};
 use exit::Exit;
 
 /// The program, once it is entered; returns its exit status.
@@ -60,6 +61,8 @@ fn run() -> u8 {
         },
         Ok(Wish::Init(shell)) => init(&shell),
         Ok(Wish::Stats) => tell(&stats::text(&broker::records().unwrap_or_default())) as u8,
+        Ok(Wish::Explain(wish)) => explained(&wish) as u8,
+        Ok(Wish::Doctor) => examine() as u8,
         Ok(Wish::Run(args)) => become_shell(&args) as u8,
         Ok(Wish::Tell(text)) => tell(&text) as u8,
         Err(message) => {
@@ -86,6 +89,38 @@ fn init(shell: &str) -> u8 {
             Exit::Error as u8
         }
     }
+}
+
+/// Says what was found and what is missing.
+fn examine() -> Exit {
+    let report = shell_exec::doctor::examine();
+    let told = tell(&doctor::text(&report));
+    if report
+        .mounts
+        .iter()
+        .all(|(_, hindrance)| hindrance.is_none())
+    {
+        told
+    } else {
+        Exit::Error
+    }
+}
+
+/// Says where a pipeline would run, and draws it if that is wanted.
+fn explained(wish: &Explain) -> Exit {
+    let (why, exit) = match explain::explain(&wish.pipeline, wish.connects) {
+        Ok(told) => match &wish.svg {
+            None => return tell(&told.text),
+            Some(file) => match std::fs::write(file, &told.svg) {
+                Ok(()) => return tell(&told.text),
+                Err(error) => (format!("{}: {error}", file.display()), Exit::Error),
+            },
+        },
+        Err(explain::Failure::Refused(why)) => (why, Exit::Usage),
+        Err(explain::Failure::Failed(why)) => (why, Exit::Error),
+    };
+    eprintln!("nearsh explain: {why}");
+    exit
 }
 
 fn tell(text: &str) -> Exit {

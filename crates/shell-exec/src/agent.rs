@@ -78,6 +78,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
         load: load(),
         libc: tools.libc.clone(),
         locales: tools.locales(),
+        has_bounds: launch::has_bounds(),
     }));
     let agent = Arc::new(Agent {
         out,
@@ -176,6 +177,15 @@ impl Agent {
         match message {
             ToAgent::Hello(_) => {}
             ToAgent::Ping(number) => self.out.tell(&FromAgent::Pong(number)),
+            ToAgent::Compare { path, commands } => {
+                let agent = self.clone();
+                std::thread::spawn(move || {
+                    let compared = commands
+                        .iter()
+                        .map(|(name, tool)| job::compare(name, &path, tool, &agent.tools));
+                    agent.out.tell(&FromAgent::Compared(compared.collect()));
+                });
+            }
             ToAgent::Signal {
                 job,
                 process,

@@ -6,7 +6,7 @@
 //! The invariant: it passes frames on and never holds more than credit allows; when it ends, helpers see it and do what can be done without.
 
 mod decide;
-mod facts;
+pub(crate) mod facts;
 mod group;
 mod host;
 mod meeting;
@@ -26,12 +26,12 @@ use rustix::io::Errno;
 use crate::flow::Outgoing;
 use crate::tools::Tools;
 use crate::wire::{
-    Frame, FromBroker, Job, PIECE, Process, Record, Sink, Source, StageCall, Stdio, ToBroker, View,
+    Frame, FromBroker, HostState, Job, PIECE, Process, Record, Sink, Source, StageCall, Stdio,
+    ToBroker, View,
 };
 use shell_plan::plan::{Learned, plan};
 
 use decide::{Away, away, can_be_repeated, ends};
-use facts::Known;
 use group::{Group, Member, Records};
 pub use group::{STDERR, STDIN, STDOUT};
 use host::Host;
@@ -47,13 +47,52 @@ const IDLE: Duration = Duration::from_secs(600);
 
 /// What ran elsewhere lately, oldest first; none: there is no broker.
 pub fn records() -> Option<Vec<Record>> {
-    let mut stream = connect()?;
-    Frame::of(&ToBroker::Records).write(&mut stream).ok()?;
+    match answer(connect()?, &ToBroker::Records)? {
+        FromBroker::Records(records) => Some(records),
+        _ => None,
+    }
+}
+
+/// What a broker says of itself and of hosts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Told {
+    /// Its process.
+    pub process: u32,
+    /// When it began, in milliseconds since 1970.
+    pub began: u64,
+    /// What it knows.
+    pub hosts: Vec<HostState>,
+}
+
+/// What the broker knows; none: there is none. If hosts are named with their views it is begun, and connects to them first.
+pub fn hosts(connect_to: Vec<(String, Vec<View>)>) -> Option<Told> {
+    let stream = if connect_to.is_empty() {
+        connect()?
+    } else {
+        begin().ok()?
+    };
+    let message = ToBroker::Hosts {
+        connect: connect_to,
+    };
+    match answer(stream, &message)? {
+        FromBroker::Hosts {
+            process,
+            began,
+            hosts,
+        } => Some(Told {
+            process,
+            began,
+            hosts,
+        }),
+        _ => None,
+    }
+}
+
+/// The broker's answer to a message.
+fn answer(mut stream: UnixStream, message: &ToBroker) -> Option<FromBroker> {
+    Frame::of(message).write(&mut stream).ok()?;
     match Frame::read(&mut stream).ok()?? {
-        Frame::Message(payload) => match Frame::message(&payload).ok()? {
-            FromBroker::Records(records) => Some(records),
-            _ => None,
-        },
+        Frame::Message(payload) => Frame::message(&payload).ok(),
         _ => None,
     }
 }
@@ -74,6 +113,8 @@ struct Broker {
     sessions: Mutex<Vec<(u32, bool)>>,
     visits: AtomicUsize,
     records: Arc<Records>,
+    /// In milliseconds since 1970.
+    began: u64,
 }
 
 /// A helper, seen from here.
@@ -88,6 +129,11 @@ struct Visit {
     group: Option<(Arc<Group>, usize)>,
     /// Whether it has left.
     is_gone: bool,
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |since| since.as_millis() as u64)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -113,6 +159,7 @@ pub fn serve(at: &Path) {
         sessions: Mutex::default(),
         visits: AtomicUsize::new(0),
         records: Arc::default(),
+        began: now_ms(),
     });
     loop {
         if !socket::comes(listener, IDLE) {
@@ -220,6 +267,29 @@ impl Broker {
             (ToBroker::Records, _) => {
                 visitor.out.tell(&FromBroker::Records(self.records.all()));
             }
+            (ToBroker::Hosts { connect }, _) => {
+                let hosts: Vec<Arc<Host>> = (connect.iter())
+                    .map(|(name, views)| self.host(name, views))
+                    .collect();
+                for host in &hosts {
+                    host.open(&self.reach);
+                }
+                for host in &hosts {
+                    if host.connection(&self.reach).is_ok() {
+                        host.wait_for_round_trip();
+                    }
+                }
+                let mut names: Vec<String> = (locked(&self.hosts).keys())
+                    .map(|(name, _)| name.clone())
+                    .collect();
+                names.sort();
+                names.dedup();
+                visitor.out.tell(&FromBroker::Hosts {
+                    process: std::process::id(),
+                    began: self.began,
+                    hosts: names.iter().map(|name| self.known(name)).collect(),
+                });
+            }
             (ToBroker::Signal(signal), Some((group, member))) => group.signal(member, signal),
             (ToBroker::Written, Some((group, member))) => group.written(member),
             (ToBroker::Abandon, Some((group, _))) => {
@@ -291,7 +361,7 @@ impl Broker {
         if names.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let known: Vec<Known> = names.into_iter().map(|name| self.known(name)).collect();
+        let known: Vec<HostState> = names.into_iter().map(|name| self.known(name)).collect();
         let annotations = facts::annotations(calls);
         let facts = facts::facts(calls, &annotations, &known, Learned::default());
         let plan = plan(&facts);
@@ -300,7 +370,7 @@ impl Broker {
     }
 
     /// What is known of a host: whichever of its connections knows most.
-    fn known(&self, name: &str) -> Known {
+    fn known(&self, name: &str) -> HostState {
         let hosts = locked(&self.hosts);
         let of = hosts.iter().filter(|((known, _), _)| known == name);
         of.map(|(_, host)| host.known())
@@ -402,14 +472,13 @@ impl Broker {
             .collect();
         let stages = &calls[away.stages.clone()];
         let names = stages.iter().map(|call| call.words.first());
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let record = Record {
             session: stages[0].session,
             host: host.name.clone(),
             commands: (names.flatten())
                 .map(|name| String::from_utf8_lossy(name).into_owned())
                 .collect(),
-            began: now.map_or(0, |since| since.as_millis() as u64),
+            began: now_ms(),
             took: 0,
             came: 0,
             went: 0,

@@ -8,6 +8,8 @@ pub mod agent;
 pub mod annotations;
 pub mod broker;
 pub mod combine;
+pub mod doctor;
+pub mod explain;
 pub mod flow;
 pub mod mounts;
 pub mod program;

@@ -179,7 +179,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 /// A locale's name with its character set as the C library compares it: `de_DE.UTF-8` is `de_DE.utf8`.
-fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     match name.split_once('.') {
         None => name.to_owned(),
         Some((language, set)) => {

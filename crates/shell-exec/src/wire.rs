@@ -15,12 +15,13 @@ mod message;
 use std::io::{self, Read, Write};
 
 pub use message::{
-    Access, Checked, Ending, FarHello, FileFact, FromAgent, FromBroker, Hello, Job, Limits, Place,
-    Process, Record, Seen, Sink, Source, StageCall, Stdio, ToAgent, ToBroker, Tool, View,
+    Access, Checked, Comparison, Ending, FarHello, FileFact, FromAgent, FromBroker, Hello,
+    HostState, Job, Limits, Place, Process, Record, Seen, Sink, Source, StageCall, Stdio, ToAgent,
+    ToBroker, Tool, View,
 };
 
 /// What both ends of a connection must have in common; told in the first message of each.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// How many bytes a reader asks for ahead, at most. Two megabytes are what 5 Gb/s hold at 3 ms, and what ssh itself lets pass
 /// unacknowledged in one of its channels.

@@ -10,10 +10,12 @@
 mod doubt;
 mod edit;
 mod find;
+mod line;
 
 pub use doubt::Doubt;
 pub use edit::{Edited, Helper, Origin, edit};
 pub use find::{Find, Site, find};
+pub use line::{Redirection, Simple, Target, line};
 
 /// Which language a script is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -20,7 +20,7 @@ use super::launch::{self, Launch};
 use super::view::Views;
 use crate::program::{self, Found};
 use crate::tools::Tools;
-use crate::wire::{Ending, Job, Process, Sink, Source};
+use crate::wire::{Comparison, Ending, Job, Process, Sink, Source, Tool};
 
 /// A process that runs, and what of its descriptors goes over the connection.
 pub struct Running {
@@ -117,6 +117,15 @@ fn program_of(process: &Process, tools: &Tools, views: &Views) -> Result<PathBuf
             Ok(found)
         }
         _ => Err(format!("there is no {}", name.display())),
+    }
+}
+
+/// Whether a command is the near side's, locales apart.
+pub fn compare(name: &str, path: &[u8], tool: &Tool, tools: &Tools) -> Comparison {
+    match program::find(name.as_ref(), OsStr::from_bytes(path), &|_| false) {
+        Found::Program(found) if tools.same(&found, tool, &[]).is_ok() => Comparison::Same,
+        Found::Program(_) => Comparison::Different,
+        _ => Comparison::Absent,
     }
 }
 

@@ -120,6 +120,15 @@ const DEVICES: [&str; 6] = [
     "/dev/shm",
 ];
 
+/// Whether the kernel knows such bounds.
+pub fn has_bounds() -> bool {
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V1))
+        .and_then(|ruleset| ruleset.create());
+    ruleset.is_ok()
+}
+
 /// Bounds what this process may touch (landlock(7)). A kernel that has no such bounds runs it without: the annotation's word counts
 /// then, as it does on the near side.
 fn confine(access: &[Access], is_restricted: bool) -> Result<(), String> {

@@ -12,24 +12,7 @@ use shell_plan::plan::{
 
 use super::decide::Away;
 use crate::annotations;
-use crate::wire::{FileFact, Seen, StageCall, Stdio};
-
-/// What is known of a host.
-#[derive(Clone, Debug)]
-pub struct Known {
-    /// Its name.
-    pub name: String,
-    /// Whether there is a connection.
-    pub is_open: bool,
-    /// A message's way there and back, in seconds, if it was measured.
-    pub round_trip_s: Option<f64>,
-    /// How fast bytes come from there, in bytes in a second, if it was measured.
-    pub down: Option<f64>,
-    /// Processors that have nothing else to do, if the host has said.
-    pub idle_cores: Option<f64>,
-    /// Commands that are others there.
-    pub different: Vec<String>,
-}
+use crate::wire::{FileFact, HostState, Seen, StageCall, Stdio};
 
 /// A link of which nothing is known: 20 ms and 600 Mb/s are those of two sites of one country.
 const ROUND_TRIP_S: f64 = 0.02;
@@ -61,7 +44,7 @@ pub fn annotations(chain: &[StageCall]) -> Vec<Option<Annotation>> {
 pub fn facts<'a>(
     chain: &[StageCall],
     annotations: &'a [Option<Annotation>],
-    known: &[Known],
+    known: &[HostState],
     learned: Learned,
 ) -> Facts<'a> {
     let place = |host: Option<&String>| {
@@ -82,7 +65,7 @@ pub fn facts<'a>(
     }
 }
 
-fn host(known: &Known) -> Host {
+fn host(known: &HostState) -> Host {
     let round_trip_s = known.round_trip_s.unwrap_or(ROUND_TRIP_S);
     let down = known.down.unwrap_or(DOWN);
     Host {
@@ -112,7 +95,7 @@ fn stage<'a>(
     number: usize,
     call: &StageCall,
     annotation: &'a Option<Annotation>,
-    known: &[Known],
+    known: &[HostState],
     place: &dyn Fn(Option<&String>) -> Place,
 ) -> Stage<'a> {
     let named = |fact: &FileFact| named(fact.seen, place(fact.host.as_ref()), Some(fact.identity));
@@ -207,7 +190,7 @@ fn named(seen: Seen, at: Place, identity: Option<u64>) -> Named {
 }
 
 /// The groups of a plan that can be run: those with one lane, which has all of its input.
-pub fn away(plan: &Plan, known: &[Known]) -> Vec<Away> {
+pub fn away(plan: &Plan, known: &[HostState]) -> Vec<Away> {
     let groups = plan.groups.iter().filter_map(|group| {
         let [lane] = group.lanes.as_slice() else {
             return None;

@@ -270,7 +270,7 @@ impl Group {
                 positions,
                 ..
             } => self.exited(process as usize, ending, positions),
-            FromAgent::Hello(_) | FromAgent::Pong(_) => {}
+            FromAgent::Hello(_) | FromAgent::Pong(_) | FromAgent::Compared(_) => {}
         }
     }
 

@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::facts::Known;
 use super::group::Group;
 use crate::flow::Outgoing;
-use crate::wire::{FarHello, Frame, FromAgent, Hello, PIECE, PROTOCOL, ToAgent, View};
+use crate::wire::{FarHello, Frame, FromAgent, Hello, HostState, PIECE, PROTOCOL, ToAgent, View};
 
 /// How long a host that could not be reached is left alone; twice as long each time, but not longer than the second.
 const REST: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(60)];
@@ -51,6 +50,23 @@ impl Reach {
             ssh: ssh.split_whitespace().map(String::from).collect(),
             agent: value("NEARSH_AGENT", "nearsh agent --stdio"),
         }
+    }
+
+    /// Starts ssh, which is to start an agent; nobody is asked for a password.
+    ///
+    /// # Errors
+    /// Why ssh itself cannot be run.
+    pub fn start(&self, host: &str) -> Result<Child, String> {
+        let (program, arguments) = self.ssh.split_first().ok_or("no ssh is named")?;
+        Command::new(program)
+            .args(arguments)
+            .args(["-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
+            .args(["--", host, &self.agent])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{program}: {error}"))
     }
 }
 
@@ -123,16 +139,21 @@ impl Host {
     }
 
     /// What is known of it.
-    pub fn known(&self) -> Known {
-        let mut known = Known {
+    pub fn known(&self) -> HostState {
+        let mut known = HostState {
             name: self.name.clone(),
             is_open: false,
+            trouble: None,
             round_trip_s: None,
             down: None,
             idle_cores: None,
             different: Vec::new(),
         };
-        if let State::Open(connection) = &*locked(&self.state) {
+        let state = locked(&self.state);
+        if let State::Failed(why, _) = &*state {
+            known.trouble = Some(why.clone());
+        }
+        if let State::Open(connection) = &*state {
             let hello = &connection.hello;
             let micros = |cell: &AtomicU64| match cell.load(Ordering::Relaxed) {
                 0 => None,
@@ -199,7 +220,7 @@ impl Host {
             self.failures.fetch_add(1, Ordering::Relaxed);
             self.become_(State::Failed(why, Instant::now()));
         };
-        let mut child = match self.start(reach) {
+        let mut child = match reach.start(&self.name) {
             Ok(child) => child,
             Err(why) => return failed(why),
         };
@@ -267,17 +288,16 @@ impl Host {
         let _ = child.wait();
     }
 
-    fn start(&self, reach: &Reach) -> Result<Child, String> {
-        let (program, arguments) = reach.ssh.split_first().ok_or("no ssh is named")?;
-        Command::new(program)
-            .args(arguments)
-            .args(["-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
-            .args(["--", &self.name, &reach.agent])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("{program}: {error}"))
+    /// Waits a little for the first measurement of a connection's round trip.
+    pub fn wait_for_round_trip(&self) {
+        let until = Instant::now() + Duration::from_secs(1);
+        let lacks = || {
+            let known = self.known();
+            known.is_open && known.round_trip_s.is_none()
+        };
+        while lacks() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// What ssh, or the shell at its other end, had to say.
@@ -346,7 +366,7 @@ impl Connection {
     fn hear(&self, message: FromAgent) {
         let job = match &message {
             FromAgent::Pong(_) => return self.answered(),
-            FromAgent::Hello(_) => return,
+            FromAgent::Hello(_) | FromAgent::Compared(_) => return,
             FromAgent::Started { job }
             | FromAgent::Refused { job, .. }
             | FromAgent::Exited { job, .. } => *job,

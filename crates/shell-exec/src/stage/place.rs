@@ -31,6 +31,17 @@ pub struct Stage<'a> {
     pub mounts: &'a [Mount],
 }
 
+/// How a shell opens a file for a redirection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opening {
+    /// `<`
+    Read,
+    /// `>`
+    Write,
+    /// `>>`
+    Append,
+}
+
 /// The longest program that is read for what it does.
 const PROGRAM: usize = 256 << 10;
 
@@ -342,6 +353,46 @@ impl Stage<'_> {
             0o100_000 => Some(self.there(fd, &stat).unwrap_or(Stdio::Here)),
             _ => Some(Stdio::Here),
         }
+    }
+
+    /// What a descriptor would be if a shell opened this file for it: to read it, or to write it anew or at its end.
+    ///
+    /// # Errors
+    /// Why it could not be read.
+    pub fn opened(&self, name: &Path, opening: Opening) -> Result<Stdio, String> {
+        if name == Path::new("/dev/null") {
+            return Ok(Stdio::Null);
+        }
+        let path = self.folder.join(name);
+        let found = statat(rustix::fs::CWD, &path, AtFlags::empty());
+        if let (Opening::Read, Err(error)) = (opening, &found) {
+            return Err(format!("{}: {error}", name.display()));
+        }
+        let has_parent = path.components().any(|part| part == Component::ParentDir);
+        let Some(mount) = self.mount_of(&path).filter(|_| !has_parent) else {
+            return Ok(Stdio::Here);
+        };
+        let mut seen = match &found {
+            Ok(stat) => seen(stat, mount),
+            // The shell makes it.
+            Err(_) => Seen {
+                kind: 0o100_000,
+                ..ABSENT
+            },
+        };
+        if seen.kind != 0o100_000 {
+            return Ok(Stdio::Here);
+        }
+        if opening == Opening::Write {
+            seen.size = 0;
+        }
+        Ok(Stdio::There {
+            host: mount.host.clone(),
+            at: 0,
+            append: opening == Opening::Append,
+            seen,
+            path: path.into_os_string().as_bytes().to_vec(),
+        })
     }
 
     fn there(&self, fd: BorrowedFd<'_>, stat: &rustix::fs::Stat) -> Option<Stdio> {

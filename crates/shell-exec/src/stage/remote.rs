@@ -265,7 +265,10 @@ fn answer(
                 });
             }
             FromBroker::Local { why } | FromBroker::Lost(why) => return Err(why),
-            FromBroker::Exited { .. } | FromBroker::Done | FromBroker::Records(_) => {
+            FromBroker::Exited { .. }
+            | FromBroker::Done
+            | FromBroker::Records(_)
+            | FromBroker::Hosts { .. } => {
                 return Err("what the background said was not understood".into());
             }
         }

@@ -54,6 +54,8 @@ pub struct FarHello {
     pub libc: String,
     /// Names of its locales, as `locale -a` has them.
     pub locales: Vec<String>,
+    /// Whether its kernel can bound what a process touches (Landlock).
+    pub has_bounds: bool,
 }
 
 /// What an agent is asked for.
@@ -79,6 +81,13 @@ pub enum ToAgent {
     },
     /// Whether it is still there.
     Ping(u32),
+    /// Whether its commands are those of the near side.
+    Compare {
+        /// Where they are looked for, as in PATH.
+        path: Vec<u8>,
+        /// Their names, and what they are on the near side.
+        commands: Vec<(String, Tool)>,
+    },
 }
 
 /// What an agent says.
@@ -113,6 +122,19 @@ pub enum FromAgent {
     },
     /// The answer to a ping.
     Pong(u32),
+    /// The answer to [`ToAgent::Compare`], in its order.
+    Compared(Vec<Comparison>),
+}
+
+/// What a near command is on the far side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Comparison {
+    /// The same.
+    Same,
+    /// Another one.
+    Different,
+    /// There is none of its name.
+    Absent,
 }
 
 /// How a process ended.
@@ -267,10 +289,15 @@ pub enum ToBroker {
     Written,
     /// What it had to write could not be written: all of its group is to run here.
     Abandon,
+    /// What is known of hosts. These are connected to first, if they are not.
+    Hosts {
+        /// Their names, and what is mounted of them.
+        connect: Vec<(String, Vec<View>)>,
+    },
 }
 
 /// What a broker tells a helper.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum FromBroker {
     /// Become your command.
     Local {
@@ -305,6 +332,34 @@ pub enum FromBroker {
     Records(Vec<Record>),
     /// Nobody knows how it ended, and why, for people.
     Lost(String),
+    /// The answer to [`ToBroker::Hosts`].
+    Hosts {
+        /// The broker's process.
+        process: u32,
+        /// When it began, in milliseconds since 1970.
+        began: u64,
+        /// In no order.
+        hosts: Vec<HostState>,
+    },
+}
+
+/// What a broker knows of a host.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HostState {
+    /// Its name.
+    pub name: String,
+    /// Whether there is a connection.
+    pub is_open: bool,
+    /// Why there is none, if one was tried.
+    pub trouble: Option<String>,
+    /// A message's way there and back, in seconds, if it was measured.
+    pub round_trip_s: Option<f64>,
+    /// How fast bytes come from there, in bytes in a second, if it was measured.
+    pub down: Option<f64>,
+    /// Processors that have nothing else to do, if the host has said.
+    pub idle_cores: Option<f64>,
+    /// Commands that were found to be others there.
+    pub different: Vec<String>,
 }
 
 /// Stages that ran elsewhere, or were to.
