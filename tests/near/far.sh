@@ -1,0 +1,35 @@
+#!/bin/bash
+# What the scripts of cases/ are too small for, on the client of a rig with sshfs as people have it: connections that are cut in the middle of much,
+# what is seen here of files that were written there, and an agent that is restricted. Each line that is printed begins with "ok" or "WRONG".
+is() { # WHAT, EXPECTED, GOT
+    if [[ $2 == "$3" ]]; then echo "ok $1"; else echo "WRONG $1: expected \"$2\", got \"$3\""; fi
+}
+near() { nearsh --offload=always -c "$1"; }
+
+cd "$NEAR_MNT/beta" || exit
+seq 1 300000 >big
+sorted=$(sort big | md5sum)
+near 'wc -l <big' >/dev/null
+cuts=0
+for i in 1 2 3 4 5 6; do
+    rig heal beta
+    sleep 0.6
+    rig slow beta 40mbit
+    rig cut beta $((i * 300000))
+    is "cut after $i x 300 kB, a command that waits for all" "$sorted 0 0" "$(near 'cat big | sort; echo "${PIPESTATUS[@]}" >/dev/stderr' 2>"/tmp/status.$$" | md5sum) $(<"/tmp/status.$$")"
+    is "cut after $i x 300 kB, input by the shell" "$sorted" "$(near 'cat <big | sort' | md5sum)"
+done
+rig heal beta
+sleep 1
+cuts=$(nearsh stats | grep -c 'was cut')
+[[ $cuts -gt 0 ]] && echo "ok some of them were cut" || echo "WRONG none of them was cut"
+
+cd "$NEAR_MNT/alpha" || exit
+seq 1 1000 >n
+near 'wc -l <n' >/dev/null
+for i in 1 2 3; do
+    is "a file written there has its length here" "1 7 3893" "$(near 'grep 7 n >out; [ -s out ] && echo 1; read -r x <out; echo "$x"; cat n >out; dd if=out 2>/dev/null | wc -c; rm out' | tr '\n' ' ' | sed 's/ $//')"
+    is "one that was removed there is gone" "gone" "$(near 'cp n m; rm m; [ -e m ] || echo gone')"
+    is "one that was changed in place is read anew" "1000" "$(near 'cp n m; sort -rn -o m m; head -1 m')"
+done
+nearsh stats | grep -q 'alpha.* cat$' && echo "ok they ran there" || echo "WRONG nothing ran there"
