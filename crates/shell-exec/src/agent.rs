@@ -7,12 +7,11 @@ mod job;
 pub mod launch;
 mod view;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
@@ -86,7 +85,8 @@ pub fn serve(options: &Options) -> Result<(), String> {
         tools,
         streams: Mutex::default(),
         jobs: Mutex::default(),
-        alive: AtomicUsize::new(0),
+        cancelled: Mutex::default(),
+        takes_jobs: RwLock::new(true),
     });
     let ended = agent.listen(&mut from);
     agent.end_all();
@@ -126,7 +126,10 @@ struct Agent {
     streams: Mutex<HashMap<u32, Stream>>,
     /// The processes of each job.
     jobs: Mutex<HashMap<u32, Vec<Arc<Target>>>>,
-    alive: AtomicUsize,
+    /// Jobs that were cancelled before they ran.
+    cancelled: Mutex<HashSet<u32>>,
+    /// Whether jobs are still taken; held while one is started, so that none is begun behind the back of who ends them all.
+    takes_jobs: RwLock<bool>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -198,8 +201,12 @@ impl Agent {
                 }
             }
             ToAgent::Cancel { job } => {
-                let targets = locked(&self.jobs).remove(&job).unwrap_or_default();
-                std::thread::spawn(move || end(&targets));
+                let mut jobs = locked(&self.jobs);
+                match jobs.remove(&job) {
+                    Some(targets) => drop(std::thread::spawn(move || end(&targets))),
+                    // It is just being started, or has ended.
+                    None => drop(locked(&self.cancelled).insert(job)),
+                }
             }
             ToAgent::Start(job) => {
                 // Checks may take their time, and other jobs go on.
@@ -211,6 +218,13 @@ impl Agent {
 
     fn start(self: &Arc<Self>, job: &Job) {
         let number = job.number;
+        let takes = self
+            .takes_jobs
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !*takes {
+            return;
+        }
         let running = match job::start(job, &self.views, &self.tools) {
             Ok(running) => running,
             Err(Refusal { why, different }) => {
@@ -223,8 +237,16 @@ impl Agent {
             }
         };
         let targets: Vec<_> = running.iter().map(|one| Target::of(&one.child)).collect();
-        locked(&self.jobs).insert(number, targets.clone());
-        self.alive.fetch_add(running.len(), Ordering::Relaxed);
+        {
+            let mut jobs = locked(&self.jobs);
+            if locked(&self.cancelled).remove(&number) {
+                let targets = targets.clone();
+                std::thread::spawn(move || end(&targets));
+            } else {
+                jobs.insert(number, targets.clone());
+            }
+        }
+        drop(takes);
         // Streams are known before the other side hears of them.
         let mut flows = Vec::new();
         {
@@ -292,7 +314,6 @@ impl Agent {
                 for pump in pumps {
                     let _ = pump.join();
                 }
-                agent.alive.fetch_sub(1, Ordering::Relaxed);
                 let mut jobs = locked(&agent.jobs);
                 let is_over = jobs
                     .get(&number)
@@ -306,6 +327,10 @@ impl Agent {
 
     /// Ends everything that runs.
     fn end_all(&self) {
+        *self
+            .takes_jobs
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = false;
         let targets: Vec<Arc<Target>> = locked(&self.jobs).drain().flat_map(|(_, t)| t).collect();
         end(&targets);
     }
