@@ -8,7 +8,7 @@ use shell_exec::agent;
 
 /// What `--help` says.
 pub const HELP: &str = "\
-nearsh runs shell scripts as bash does.
+nearsh runs shell scripts as bash does, and those of their commands whose files lie on other machines, there.
 
 Usage: nearsh [OPTIONS] FILE [ARGUMENT ...]
        nearsh [OPTIONS] -c TEXT [NAME [ARGUMENT ...]]
