@@ -11,12 +11,12 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::flow::{Inbox, Outgoing, Window, receive_all, send_all};
+use crate::flow::{Inbox, Outgoing, Window, locked, receive_all, send_all};
 use crate::tools::Tools;
 use crate::wire::{
     FIRST_IN, FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW,
@@ -130,10 +130,6 @@ struct Agent {
     cancelled: Mutex<HashSet<u32>>,
     /// Whether jobs are still taken; held while one is started, so that none is begun behind the back of who ends them all.
     takes_jobs: RwLock<bool>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Agent {

@@ -17,13 +17,13 @@ use std::io::BufReader;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::{SigSet, Signal};
 use rustix::io::Errno;
 
-use crate::flow::Outgoing;
+use crate::flow::{Outgoing, locked};
 use crate::tools::Tools;
 use crate::wire::{
     Frame, FromBroker, HostState, Job, PIECE, Process, Record, Sink, Source, StageCall, Stdio,
@@ -134,10 +134,6 @@ struct Visit {
 fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |since| since.as_millis() as u64)
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Serves helpers on the socket that is standard input and lies at this path, until nobody has come for a while.

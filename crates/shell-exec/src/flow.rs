@@ -17,7 +17,8 @@ use rustix::io::Errno;
 use crate::wire::FIRST_IN;
 use crate::wire::{Frame, PIECE, WINDOW};
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What a mutex guards, also when a thread has panicked with it.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What a thread that panicked has left is a queue or a number: whole after each step.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::io::BufReader;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::group::Group;
-use crate::flow::Outgoing;
+use crate::flow::{Outgoing, locked};
 use crate::wire::{FarHello, Frame, FromAgent, Hello, HostState, PIECE, PROTOCOL, ToAgent, View};
 
 /// How long a host that could not be reached is left alone; twice as long each time, but not longer than the second.
@@ -109,10 +109,6 @@ pub struct Connection {
     down: AtomicU64,
     /// Commands that are others there.
     different: Mutex<Vec<String>>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Host {
