@@ -328,18 +328,3 @@ fn placed(stage: &Stage<'_>, stdin: &Stdio) -> Result<Place, String> {
         _ => Err("there is no such command here".into()),
     }
 }
-
-impl HostState {
-    /// A host of which nothing is known.
-    fn unknown(name: &str) -> HostState {
-        HostState {
-            name: name.to_owned(),
-            is_open: false,
-            trouble: None,
-            round_trip_s: None,
-            down: None,
-            idle_cores: None,
-            different: Vec::new(),
-        }
-    }
-}

@@ -17,6 +17,13 @@ pub struct Mount {
     pub export: Option<PathBuf>,
 }
 
+impl Mount {
+    /// Whether it is NFS, of any version: it shows the host's own inodes, and asks again whenever a file is opened.
+    pub fn is_nfs(&self) -> bool {
+        self.kind.starts_with("nfs")
+    }
+}
+
 /// Those of this process.
 pub fn of_this_process() -> Vec<Mount> {
     remote(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())

@@ -136,15 +136,7 @@ impl Host {
 
     /// What is known of it.
     pub fn known(&self) -> HostState {
-        let mut known = HostState {
-            name: self.name.clone(),
-            is_open: false,
-            trouble: None,
-            round_trip_s: None,
-            down: None,
-            idle_cores: None,
-            different: Vec::new(),
-        };
+        let mut known = HostState::unknown(&self.name);
         let state = locked(&self.state);
         if let State::Failed(why, _) = &*state {
             known.trouble = Some(why.clone());

@@ -60,11 +60,7 @@ fn seen(stat: &rustix::fs::Stat, mount: &Mount) -> Seen {
         size: stat.st_size as u64,
         changed: stat.st_mtime,
         // What sshfs shows are numbers of its own.
-        inode: if mount.kind.starts_with("nfs") {
-            stat.st_ino
-        } else {
-            0
-        },
+        inode: if mount.is_nfs() { stat.st_ino } else { 0 },
     }
 }
 
@@ -183,7 +179,7 @@ impl Stage<'_> {
 
     /// Whether a mount shows what the call shows as the host does.
     fn shows_the_same(&self, call: &Call<'_>) -> bool {
-        let is_nfs = self.mounts.iter().all(|m| m.kind.starts_with("nfs"));
+        let is_nfs = self.mounts.iter().all(|m| m.is_nfs());
         call.of.shows.iter().all(|shown| match shown {
             Shown::Modes | Shown::Order => true,
             Shown::Inodes | Shown::Links | Shown::Blocks | Shown::Times => is_nfs,
@@ -307,7 +303,7 @@ impl Stage<'_> {
         };
         let forgets = |path: &PathBuf| {
             let mount = self.mount_of(path);
-            mount.is_some_and(|mount| !mount.kind.starts_with("nfs"))
+            mount.is_some_and(|mount| !mount.is_nfs())
         };
         Changed::of(written.chain(output).filter(forgets))
     }

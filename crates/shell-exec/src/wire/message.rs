@@ -362,6 +362,21 @@ pub struct HostState {
     pub different: Vec<String>,
 }
 
+impl HostState {
+    /// A host of which nothing is known.
+    pub fn unknown(name: &str) -> HostState {
+        HostState {
+            name: name.to_owned(),
+            is_open: false,
+            trouble: None,
+            round_trip_s: None,
+            down: None,
+            idle_cores: None,
+            different: Vec::new(),
+        }
+    }
+}
+
 /// Stages that ran elsewhere, or were to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Record {
