@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use shell_exec::wire::{
-    Access, Ending, Frame, FromAgent, Hello, Job, Limits, PROTOCOL, Process, Seen, Sink, Source,
-    ToAgent, Tool, View,
+    Access, Checked, Ending, Frame, FromAgent, Hello, Input, Job, Join, Limits, PROTOCOL, Process,
+    Seen, Sink, Source, ToAgent, Tool, View,
 };
+use shell_plan::plan::Combiner;
 
 struct Agent {
     child: Child,
@@ -76,18 +77,41 @@ impl Agent {
 
     /// What a job prints, or why it is refused.
     fn run(&mut self, process: Process) -> Result<Vec<u8>, String> {
+        self.run_all(vec![process], Vec::new(), Vec::new(), 2)
+    }
+
+    /// The same of one with more than a process, and so many streams.
+    fn run_all(
+        &mut self,
+        processes: Vec<Process>,
+        joins: Vec<Join>,
+        checks: Vec<Checked>,
+        streams: usize,
+    ) -> Result<Vec<u8>, String> {
+        let (mut running, mut joining) = (processes.len(), joins.len());
         self.tell(&ToAgent::Start(Job {
             number: 1,
-            processes: vec![process],
-            checks: Vec::new(),
+            processes,
+            joins,
+            rehearsal: None,
+            checks,
         }));
         let mut output = Vec::new();
         let (mut ended, mut exited) = (0, None);
-        while ended < 2 || exited.is_none() {
+        while ended < streams || running > 0 || joining > 0 {
             match Frame::read(&mut self.from).unwrap().unwrap() {
                 Frame::Message(payload) => match Frame::message(&payload).unwrap() {
                     FromAgent::Refused { why, .. } => return Err(why),
-                    FromAgent::Exited { ending, .. } => exited = Some(ending),
+                    FromAgent::Exited { ending, .. } => {
+                        running -= 1;
+                        if exited.is_none_or(|known| known == Ending::Status(0)) {
+                            exited = Some(ending);
+                        }
+                    }
+                    FromAgent::Joined { trouble, .. } => {
+                        joining -= 1;
+                        assert_eq!(trouble, None);
+                    }
                     _ => {}
                 },
                 Frame::Data(_, bytes) => output.extend(bytes),
@@ -96,7 +120,7 @@ impl Agent {
             }
         }
         match exited {
-            Some(Ending::Status(0)) => Ok(output),
+            None | Some(Ending::Status(0)) => Ok(output),
             other => Err(format!("{other:?}: {}", String::from_utf8_lossy(&output))),
         }
     }
@@ -112,7 +136,8 @@ fn process(words: &[&str], access: Option<&[&str]>) -> Process {
         limits: Limits::default(),
         stdin: Source::Null,
         stdout: Sink::Stream(2),
-        stderr: Some(3),
+        stderr: Some(Sink::Stream(3)),
+        inputs: Vec::new(),
         tool: Tool {
             file: xxhash_rust::xxh3::xxh3_64(&bytes),
             libc: String::new(),
@@ -180,6 +205,116 @@ fn a_restricted_agent_gives_its_folder_and_nothing_else() {
     assert!(!made.exists());
     drop(agent.to);
     assert!(agent.child.wait().unwrap().success());
+}
+
+/// Lines of a file in parts, each through a process, put together again.
+#[test]
+fn parts_of_a_file_go_through_processes_and_become_one() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let lines: String = (0..50_000)
+        .map(|n| format!("line {}\n", n * 7919 % 50_000))
+        .collect();
+    fs::write(folder.path().join("lines"), &lines).unwrap();
+    fs::write(folder.path().join("unended"), "a line\nhalf").unwrap();
+    let Some(mut agent) = Agent::restricted(folder.path()) else {
+        return;
+    };
+    let bounds: Vec<u64> = (0..4).map(|part| part * lines.len() as u64 / 4).collect();
+    let part = |words: &[&str], number: usize| {
+        let mut one = process(words, Some(&[]));
+        one.stdin = Source::Lines {
+            path: b"/mnt/seen/lines".to_vec(),
+            begin: 0,
+            from: bounds[number],
+            to: bounds.get(number + 1).copied(),
+        };
+        one.stdout = Sink::Pipe(number as u32);
+        one.stderr = None;
+        one
+    };
+    let into = |how, count: u32| Join {
+        how,
+        parts: (0..count).map(Source::Pipe).collect(),
+        into: Sink::Stream(2),
+    };
+    let cats = (0..4).map(|n| part(&["cat"], n)).collect();
+    match agent.run_all(cats, vec![into(Combiner::Concat, 4)], Vec::new(), 1) {
+        Ok(output) => assert!(output == lines.as_bytes(), "{} bytes", output.len()),
+        // A kernel without bounds runs nothing here.
+        Err(why) => {
+            assert!(why.contains("bounds"), "{why}");
+            return;
+        }
+    }
+    let counts = (0..4).map(|n| part(&["wc", "-l"], n)).collect();
+    let sum = into(Combiner::Sum { most: u64::MAX }, 4);
+    let counted = agent.run_all(counts, vec![sum], Vec::new(), 1).unwrap();
+    assert_eq!(counted, b"50000\n");
+    // Merged by a command that reads the parts under names.
+    let mut merge = process(&["sort", "-m", "", "", "", ""], Some(&[]));
+    merge.inputs = (0..4)
+        .map(|n| Input {
+            word: n + 2,
+            from: 0,
+            source: Source::Pipe(n),
+        })
+        .collect();
+    let mut sorts: Vec<Process> = (0..4).map(|n| part(&["sort"], n)).collect();
+    sorts.push(merge);
+    let sorted = agent.run_all(sorts, Vec::new(), Vec::new(), 2).unwrap();
+    let mut wanted: Vec<&str> = lines.lines().collect();
+    wanted.sort_unstable();
+    assert_eq!(
+        String::from_utf8(sorted)
+            .unwrap()
+            .lines()
+            .collect::<Vec<_>>(),
+        wanted
+    );
+    // What does not fit together is refused, and so is a file elsewhere.
+    let lone = part(&["cat"], 0);
+    let refused = agent.run_all(vec![lone], Vec::new(), Vec::new(), 1);
+    assert!(refused.unwrap_err().contains("one end"));
+    let twice = Join {
+        parts: vec![Source::Pipe(0), Source::Pipe(0)],
+        ..into(Combiner::Concat, 1)
+    };
+    let refused = agent.run_all(vec![part(&["cat"], 0)], vec![twice], Vec::new(), 1);
+    assert!(refused.unwrap_err().contains("more than two ends"));
+    let elsewhere = Join {
+        how: Combiner::Concat,
+        parts: vec![Source::File {
+            path: b"/etc/passwd".to_vec(),
+            from: 0,
+        }],
+        into: Sink::Stream(2),
+    };
+    assert!(
+        agent
+            .run_all(Vec::new(), vec![elsewhere], Vec::new(), 1)
+            .is_err()
+    );
+    // A last line without its end, where one was promised.
+    let promised = |name: &str| Checked {
+        path: format!("/mnt/seen/{name}").into_bytes(),
+        seen: Seen {
+            kind: 0o100_000,
+            size: 0,
+            changed: 0,
+            inode: 0,
+        },
+        ends_line: true,
+    };
+    let own = |name: &str| process(&["cat", &format!("/mnt/seen/{name}")], Some(&["/mnt/seen"]));
+    let given = agent.run_all(vec![own("lines")], Vec::new(), vec![promised("lines")], 2);
+    assert_eq!(given.unwrap().len(), lines.len());
+    let given = agent.run_all(
+        vec![own("unended")],
+        Vec::new(),
+        vec![promised("unended")],
+        2,
+    );
+    assert!(given.unwrap_err().contains("its last line has no end"));
 }
 
 #[test]

@@ -9,19 +9,23 @@ mod view;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::flow::{Inbox, Outgoing, Window, locked, receive_all, send_all};
+use shell_plan::plan::Combiner;
+
+use crate::combine::{Failure, Part, Room, combine};
+use crate::flow::{Inbox, Incoming, Outgoing, Sending, Window, locked, receive_all, send_all};
+use crate::load;
 use crate::tools::Tools;
-use crate::wire::{
-    FIRST_IN, FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW,
-};
-use job::{Refusal, Running, Target, position};
+use crate::wire::{FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW};
+use job::{End, OneJoin, OneProcess, Refusal, Target, position};
 use view::Views;
 
 /// How an agent is to behave.
@@ -74,7 +78,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
         views: answers,
         sees_owners: views.sees_owners,
         cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-        load: load(),
+        load: hundredths(),
         libc: tools.libc.clone(),
         locales: tools.locales(),
         has_bounds: launch::has_bounds(),
@@ -105,11 +109,25 @@ fn first(from: &mut impl io::Read) -> Result<Option<Hello>, String> {
     }
 }
 
-/// The load of the last minute, in hundredths (proc(5)).
-fn load() -> u32 {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let first = text.split(' ').next().unwrap_or_default();
-    (first.parse::<f64>().unwrap_or_default() * 100.0) as u32
+/// As [`FarHello::load`] has it.
+fn hundredths() -> u32 {
+    (load::load() * 100.0) as u32
+}
+
+/// A pipe and the stream that it belongs to.
+enum Flow {
+    In(OwnedFd, Arc<Inbox>, u32, u32),
+    Out(OwnedFd, Arc<Window>, u32),
+}
+
+/// A join that can begin.
+struct ReadyJoin {
+    how: Combiner,
+    parts: Vec<Part>,
+    into: Box<dyn Write + Send>,
+    file: Option<OwnedFd>,
+    /// The streams that it reads and writes.
+    streams: Vec<u32>,
 }
 
 enum Stream {
@@ -175,7 +193,10 @@ impl Agent {
     fn hear(self: &Arc<Self>, message: ToAgent) {
         match message {
             ToAgent::Hello(_) => {}
-            ToAgent::Ping(number) => self.out.tell(&FromAgent::Pong(number)),
+            ToAgent::Ping(number) => self.out.tell(&FromAgent::Pong {
+                number,
+                load: hundredths(),
+            }),
             ToAgent::Compare { path, commands } => {
                 let agent = self.clone();
                 std::thread::spawn(move || {
@@ -223,16 +244,23 @@ impl Agent {
         }
         let running = match job::start(job, &self.views, &self.tools) {
             Ok(running) => running,
-            Err(Refusal { why, different }) => {
+            Err(Refusal {
+                why,
+                different,
+                misfit,
+            }) => {
                 self.out.tell(&FromAgent::Refused {
                     job: number,
                     why,
                     different,
+                    misfit,
                 });
                 return;
             }
         };
-        let targets: Vec<_> = running.iter().map(|one| Target::of(&one.child)).collect();
+        let targets: Vec<_> = (running.processes.iter())
+            .map(|one| Target::of(&one.child))
+            .collect();
         {
             let mut jobs = locked(&self.jobs);
             if locked(&self.cancelled).remove(&number) {
@@ -245,57 +273,42 @@ impl Agent {
         drop(takes);
         // Streams are known before the other side hears of them.
         let mut flows = Vec::new();
-        {
-            let mut streams = locked(&self.streams);
-            for one in &running {
-                let stdin = one.stdin.as_ref().map(|(_, number)| {
-                    let inbox = Inbox::new();
-                    streams.insert(*number, Stream::In(inbox.clone()));
-                    inbox
-                });
-                let mut window = |number: u32| {
-                    let window = Window::new(WINDOW);
-                    streams.insert(number, Stream::Out(window.clone()));
-                    window
-                };
-                let stdout = one.stdout.as_ref().map(|(_, number)| window(*number));
-                let stderr = one.stderr.as_ref().map(|(_, number)| window(*number));
-                flows.push((stdin, stdout, stderr));
-            }
+        for (fd, number, first) in running.ins {
+            let inbox = self.inbox(number);
+            flows.push(Flow::In(fd, inbox, number, first));
         }
+        for (fd, number) in running.outs {
+            let window = self.window(number);
+            flows.push(Flow::Out(fd, window, number));
+        }
+        let joins: Vec<_> = (running.joins.into_iter())
+            .map(|join| self.joined(join))
+            .collect();
         self.out.tell(&FromAgent::Started { job: number });
-        for (process, ((one, target), flow)) in
-            running.into_iter().zip(targets).zip(flows).enumerate()
-        {
+        for flow in flows {
             let agent = self.clone();
-            let Running {
-                child,
-                stdin,
-                stdout,
-                stderr,
-                files,
-            } = one;
-            let (inbox, window, errors) = flow;
-            let mut pumps = Vec::new();
-            if let (Some((fd, number)), Some(inbox)) = (stdin, inbox) {
-                let agent = self.clone();
-                // Not waited for: it may have nothing more to write, and not know it.
-                std::thread::spawn(move || {
-                    let _ = receive_all(fd, &inbox, &agent.out, number, FIRST_IN);
+            std::thread::spawn(move || match flow {
+                Flow::In(fd, inbox, number, first) => {
+                    let count = AtomicU64::new(0);
+                    let _ = receive_all(fd, &inbox, &agent.out, number, first, &count);
                     locked(&agent.streams).remove(&number);
-                });
-            }
-            for (from, window) in [stdout.zip(window), stderr.zip(errors)]
-                .into_iter()
-                .flatten()
-            {
-                let agent = self.clone();
-                let (fd, number) = from;
-                pumps.push(std::thread::spawn(move || {
+                }
+                Flow::Out(fd, window, number) => {
                     send_all(fd, &window, &agent.out, number);
                     locked(&agent.streams).remove(&number);
-                }));
-            }
+                }
+            });
+        }
+        for feed in running.feeds {
+            std::thread::spawn(move || feed.run());
+        }
+        for (index, join) in joins.into_iter().enumerate() {
+            let agent = self.clone();
+            std::thread::spawn(move || agent.join(number, index as u32, join));
+        }
+        let processes = running.processes.into_iter().zip(targets);
+        for (process, (OneProcess { child, files }, target)) in processes.enumerate() {
+            let agent = self.clone();
             std::thread::spawn(move || {
                 let ending = target.wait(child);
                 let positions = files
@@ -307,9 +320,6 @@ impl Agent {
                     ending,
                     positions,
                 });
-                for pump in pumps {
-                    let _ = pump.join();
-                }
                 let mut jobs = locked(&agent.jobs);
                 let is_over = jobs
                     .get(&number)
@@ -318,6 +328,83 @@ impl Agent {
                     jobs.remove(&number);
                 }
             });
+        }
+    }
+
+    /// A stream that comes.
+    fn inbox(&self, number: u32) -> Arc<Inbox> {
+        let inbox = Inbox::new();
+        locked(&self.streams).insert(number, Stream::In(inbox.clone()));
+        inbox
+    }
+
+    /// A stream that goes.
+    fn window(&self, number: u32) -> Arc<Window> {
+        let window = Window::new(WINDOW);
+        locked(&self.streams).insert(number, Stream::Out(window.clone()));
+        window
+    }
+
+    /// A join with its ends ready to be read and written.
+    fn joined(&self, join: OneJoin) -> ReadyJoin {
+        let mut streams = Vec::new();
+        let parts = (join.parts.into_iter())
+            .map(|part| -> Part {
+                match part {
+                    End::Fd(fd) => Box::new(File::from(fd)),
+                    End::Stream(number, first) => {
+                        streams.push(number);
+                        let inbox = self.inbox(number);
+                        Box::new(Incoming::new(inbox, self.out.clone(), number, first))
+                    }
+                }
+            })
+            .collect();
+        let into: Box<dyn Write + Send> = match join.into {
+            End::Fd(fd) => Box::new(File::from(fd)),
+            End::Stream(number, _) => {
+                streams.push(number);
+                let window = self.window(number);
+                Box::new(Sending::new(window, self.out.clone(), number))
+            }
+        };
+        ReadyJoin {
+            how: join.how,
+            parts,
+            into,
+            file: join.file,
+            streams,
+        }
+    }
+
+    fn join(&self, job: u32, number: u32, join: ReadyJoin) {
+        let mut into = join.into;
+        let room = Room::of_this_machine();
+        let trouble = match combine(&join.how, join.parts, &mut *into, &room) {
+            Ok(()) => None,
+            // Nobody wants the rest: as for a process that writes to a pipe.
+            Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => None,
+            Err(failure) => Some(failure.to_string()),
+        };
+        let position = join.file.as_ref().and_then(position);
+        let has_failed = trouble.is_some();
+        let message = FromAgent::Joined {
+            job,
+            join: number,
+            position,
+            trouble,
+        };
+        // What is not all must not be taken for it: that is told before the end.
+        if has_failed {
+            self.out.tell(&message);
+            drop(into);
+        } else {
+            drop(into);
+            self.out.tell(&message);
+        }
+        let mut streams = locked(&self.streams);
+        for number in join.streams {
+            streams.remove(&number);
         }
     }
 

@@ -5,12 +5,12 @@
 //!
 //! The invariant: it passes frames on and never holds more than credit allows; when it ends, helpers see it and do what can be done without.
 
-mod decide;
 pub(crate) mod facts;
 mod group;
 mod host;
 mod meeting;
 mod socket;
+mod work;
 
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -25,15 +25,10 @@ use rustix::io::Errno;
 
 use crate::flow::{Outgoing, locked};
 use crate::tools::Tools;
-use crate::wire::{
-    Frame, FromBroker, HostState, Job, PIECE, Process, Record, Sink, Source, StageCall, Stdio,
-    ToBroker, View,
-};
-use shell_plan::plan::{Learned, plan};
+use crate::wire::{Frame, FromBroker, HostState, Misfit, PIECE, Record, StageCall, ToBroker, View};
+use shell_plan::plan::{Learned, Plan, plan};
 
-use decide::{Away, away, can_be_repeated, ends};
-use group::{Group, Member, Records};
-pub use group::{STDERR, STDIN, STDOUT};
+use group::{Group, Leg, Member, Records, Task};
 use host::Host;
 pub use host::Reach;
 use meeting::{Meeting, Waiting};
@@ -111,6 +106,8 @@ struct Broker {
     meeting: Mutex<Meeting<Arc<Visitor>>>,
     /// The last scripts, and whether their stages run elsewhere whenever they can.
     sessions: Mutex<Vec<(u32, bool)>>,
+    /// Commands whose outputs for parts could not be put together.
+    apart: Mutex<Vec<Vec<Vec<u8>>>>,
     visits: AtomicUsize,
     records: Arc<Records>,
     /// In milliseconds since 1970.
@@ -121,6 +118,15 @@ struct Broker {
 struct Visitor {
     out: Outgoing,
     state: Mutex<Visit>,
+}
+
+/// What was found out about the files of a chain.
+#[derive(Clone, Default)]
+struct Findings {
+    /// As in [`facts::facts`].
+    unended: Vec<Vec<u8>>,
+    /// Sums cannot be put together.
+    is_apart: bool,
 }
 
 #[derive(Default)]
@@ -153,6 +159,7 @@ pub fn serve(at: &Path) {
         hosts: Mutex::default(),
         meeting: Mutex::default(),
         sessions: Mutex::default(),
+        apart: Mutex::default(),
         visits: AtomicUsize::new(0),
         records: Arc::default(),
         began: now_ms(),
@@ -307,62 +314,76 @@ impl Broker {
         for chain in chains {
             let (calls, visitors): (Vec<StageCall>, Vec<Arc<Visitor>>) =
                 (chain.into_iter()).map(|w| (w.call, w.owner)).unzip();
-            let (groups, why) = self.decide(&calls);
-            for (index, visitor) in visitors.iter().enumerate() {
-                if !groups.iter().any(|group| group.stages.contains(&index)) {
-                    let why = why.get(index).cloned().unwrap_or_default();
-                    visitor.out.tell(&FromBroker::Local { why });
-                }
-            }
-            for away in groups {
-                let (broker, calls) = (self.clone(), calls.clone());
-                let visitors = visitors[away.stages.clone()].to_vec();
-                std::thread::spawn(move || {
-                    if let Err(why) = broker.send(&calls, &away, &visitors) {
-                        for visitor in &visitors {
-                            visitor.out.tell(&FromBroker::Local { why: why.clone() });
-                        }
-                    }
-                });
-            }
+            self.run(&calls, &visitors, &Findings::default());
         }
     }
 
-    /// Which stages of a chain run elsewhere, and for each of all, why where it does.
-    fn decide(&self, calls: &[StageCall]) -> (Vec<Away>, Vec<String>) {
-        let session = calls.first().map(|call| call.session);
-        let sessions = locked(&self.sessions);
-        let always = sessions
-            .iter()
-            .any(|(known, always)| Some(*known) == session && *always);
-        drop(sessions);
-        if always {
-            return (away(calls), Vec::new());
+    /// Has the stages of a chain run where they are to.
+    fn run(self: &Arc<Self>, calls: &[StageCall], visitors: &[Arc<Visitor>], files: &Findings) {
+        let here = |visitor: &Visitor, why: &str| {
+            let why = why.to_owned();
+            visitor.out.tell(&FromBroker::Local { why });
+        };
+        let Some((plan, known)) = self.decide(calls, files) else {
+            for visitor in visitors {
+                here(visitor, "nothing that it works on is elsewhere");
+            }
+            return;
+        };
+        for (index, visitor) in visitors.iter().enumerate() {
+            if !work::is_away(&plan, index) {
+                let why = plan.stages.get(index).map(|stage| stage.why.as_str());
+                here(visitor, why.unwrap_or_default());
+            }
         }
-        let mut names: Vec<&String> = Vec::new();
-        for call in calls {
-            let of = call
-                .place
-                .as_ref()
-                .ok()
-                .and_then(|place| place.host.as_ref());
-            let stdio = call.stdio.iter().filter_map(|stdio| match stdio {
-                Stdio::There { host, .. } => Some(host),
-                _ => None,
+        for group in plan.groups {
+            let (broker, known) = (self.clone(), known.clone());
+            let (calls, files) = (calls.to_vec(), files.clone());
+            let visitors = visitors[work::stages(&group)].to_vec();
+            std::thread::spawn(move || {
+                if let Err(why) = broker.send(&calls, &group, &known, &visitors, &files) {
+                    for visitor in &visitors {
+                        here(visitor, &why);
+                    }
+                }
             });
-            names.extend(of.into_iter().chain(stdio));
         }
-        names.sort();
-        names.dedup();
+    }
+
+    /// Which stages of a chain run elsewhere, and what is known of the hosts that the plan speaks of; none: it has nothing to do with any.
+    fn decide(&self, calls: &[StageCall], files: &Findings) -> Option<(Plan, Vec<HostState>)> {
+        let session = calls.first().map(|call| call.session);
+        let always = (locked(&self.sessions).iter())
+            .any(|(known, always)| Some(*known) == session && *always);
+        let names = facts::hosts_of(calls);
         if names.is_empty() {
-            return (Vec::new(), Vec::new());
+            return None;
         }
-        let known: Vec<HostState> = names.into_iter().map(|name| self.known(name)).collect();
+        let known: Vec<HostState> = names.iter().map(|name| self.known(name)).collect();
         let annotations = facts::annotations(calls);
-        let facts = facts::facts(calls, &annotations, &known, Learned::default());
-        let plan = plan(&facts);
-        let why = plan.stages.iter().map(|stage| stage.why.clone());
-        (facts::away(&plan, &known), why.collect())
+        let mut facts = facts::facts(
+            calls,
+            &annotations,
+            &known,
+            Learned::default(),
+            &files.unended,
+        );
+        facts.eager = always;
+        let apart = locked(&self.apart);
+        facts.fractions = files.is_apart || calls.iter().any(|call| apart.contains(&call.words));
+        drop(apart);
+        Some((plan(&facts), known))
+    }
+
+    /// Sums that one of these stages made could not be put together.
+    fn remember_apart(&self, calls: &[StageCall]) {
+        let mut apart = locked(&self.apart);
+        for call in calls {
+            if apart.len() >= SESSIONS {
+                apart.remove(0);
+            }
+            apart.push(call.words.clone());
+        }
     }
 
     /// What is known of a host: whichever of its connections knows most.
@@ -371,106 +392,64 @@ impl Broker {
         let of = hosts.iter().filter(|((known, _), _)| known == name);
         of.map(|(_, host)| host.known())
             .max_by_key(|known| known.is_open)
-            .unwrap_or_else(|| Host::new(name, &[]).known())
+            .unwrap_or_else(|| HostState::unknown(name))
     }
 
-    /// Sends a group to its host.
+    /// Sends a group to its hosts.
     fn send(
-        &self,
+        self: &Arc<Self>,
         calls: &[StageCall],
-        away: &Away,
+        group: &shell_plan::plan::Group,
+        known: &[HostState],
         visitors: &[Arc<Visitor>],
+        files: &Findings,
     ) -> Result<(), String> {
-        let views = (calls[away.stages.clone()].iter())
-            .flat_map(|call| &call.place)
-            .map(|place| &place.views)
-            .find(|views| !views.is_empty());
-        let views = views.map_or(&[][..], |views| views);
-        let host = self.host(&away.host, views);
-        let connection = host.connection(&self.reach)?;
-        if let Some(why) = connection.hello.views.iter().flatten().next() {
-            return Err(why.clone());
+        let hosts: Vec<Arc<Host>> = (known.iter())
+            .map(|known| self.host(&known.name, facts::views_of(calls, &known.name)))
+            .collect();
+        let mut number = |host: usize| hosts[host].number();
+        let work = work::work(calls, group, known, &self.tools, &mut number)?;
+        for leg in &work.legs {
+            hosts[leg.host].open(&self.reach);
         }
-        let job = host.number();
-        let (mut processes, mut streams_of, mut checks) = (Vec::new(), Vec::new(), Vec::new());
-        for index in away.stages.clone() {
-            let call = &calls[index];
-            let place = call.place.as_ref().map_err(Clone::clone)?;
-            if place.shows_owners && !connection.hello.sees_owners {
+        let mut legs = Vec::new();
+        for leg in work.legs {
+            let host = &hosts[leg.host];
+            let connection = host.connection(&self.reach)?;
+            if let Some(why) = connection.hello.views.iter().flatten().next() {
+                return Err(why.clone());
+            }
+            let shows_owners = |call: &StageCall| {
+                let place = call.place.as_ref();
+                place.is_ok_and(|place| place.shows_owners)
+            };
+            if calls[work::stages(group)].iter().any(shows_owners) && !connection.hello.sees_owners
+            {
                 return Err("it shows who owns files".into());
             }
-            let program = Path::new(std::ffi::OsStr::new(
-                std::str::from_utf8(&call.program).map_err(|_| "a program's name")?,
-            ));
-            let tool = self
-                .tools
-                .tool(program, place.version.as_ref())
-                .ok_or("the command cannot be read here")?;
-            let mut number = || host.number();
-            let (stdin, stdout) = ends(calls, away, index, &mut number);
-            let stderr = (!call.is_merged).then(|| host.number());
-            let stream = |source: &Source| match source {
-                Source::Stream(number) => Some(*number),
-                _ => None,
-            };
-            let sunk = |sink: &Sink| match sink {
-                Sink::Stream(number) => Some(*number),
-                _ => None,
-            };
-            let streams = [stream(&stdin), sunk(&stdout), stderr];
-            streams_of.push(streams);
-            checks.extend(place.checks.iter().cloned());
-            for stdio in &call.stdio {
-                if let Stdio::There {
-                    path, seen, host, ..
-                } = stdio
-                    && *host == away.host
-                {
-                    checks.push(crate::wire::Checked {
-                        path: path.clone(),
-                        seen: *seen,
-                    });
-                }
-            }
-            processes.push(Process {
-                words: call.words.clone(),
-                environment: call.environment.clone(),
-                folder: call.folder.clone(),
-                limits: call.limits.clone(),
-                stdin,
-                stdout,
-                stderr,
-                tool,
-                locales: self.tools.needed(place.locales.iter().map(String::as_str)),
-                access: Some(place.access.clone()),
+            let mut job = leg.job;
+            job.number = host.number();
+            legs.push(Leg {
+                connection,
+                job,
+                member_of: leg.stage_of,
+                descriptor_of: leg.descriptor_of,
+                host: host.name.clone(),
             });
         }
-        let places: Vec<_> = calls[away.stages.clone()]
-            .iter()
-            .filter_map(|call| call.place.as_ref().ok())
-            .collect();
-        let again = match (processes.first(), processes.last()) {
-            (Some(first), Some(last)) => can_be_repeated(&places, &first.stdin, &last.stdout),
-            _ => false,
-        };
-        let members = (visitors.iter().zip(streams_of))
-            .map(|(visitor, streams)| Member {
+        let members = (visitors.iter().zip(work.roles))
+            .map(|(visitor, role)| Member {
                 helper: visitor.out.clone(),
-                streams,
-                role: FromBroker::Remote {
-                    host: host.name.clone(),
-                    stdin: streams[0].is_some(),
-                    stdout: streams[1].is_some(),
-                    stderr: streams[2].is_some(),
-                    again,
-                },
+                role,
             })
             .collect();
-        let stages = &calls[away.stages.clone()];
+        let stages = &calls[work::stages(group)];
         let names = stages.iter().map(|call| call.words.first());
+        let mut of_hosts: Vec<&str> = legs.iter().map(|leg| leg.host.as_str()).collect();
+        of_hosts.dedup();
         let record = Record {
             session: stages[0].session,
-            host: host.name.clone(),
+            host: of_hosts.join(", "),
             commands: (names.flatten())
                 .map(|name| String::from_utf8_lossy(name).into_owned())
                 .collect(),
@@ -480,7 +459,34 @@ impl Broker {
             went: 0,
             trouble: None,
         };
-        let group = Group::new(&connection, job, members, record, &self.records);
+        // If something is not as it was taken to be, the same stages are planned again.
+        let otherwise = {
+            let (broker, calls) = (self.clone(), stages.to_vec());
+            let (visitors, files) = (visitors.to_vec(), files.clone());
+            move |misfit: Misfit, again: bool| {
+                let mut files = files.clone();
+                match misfit {
+                    Misfit::Unended(path) => files.unended.push(path),
+                    Misfit::Apart => {
+                        files.is_apart = true;
+                        broker.remember_apart(&calls);
+                    }
+                }
+                if again {
+                    broker.run(&calls, &visitors, &files);
+                }
+            }
+        };
+        let task = Task {
+            legs,
+            last: work.last,
+            members,
+            relays: work.relays,
+            again: work.again,
+            record,
+            otherwise: Box::new(otherwise),
+        };
+        let group = Group::new(task, &self.records);
         for (member, visitor) in visitors.iter().enumerate() {
             let mut state = locked(&visitor.state);
             state.group = Some((group.clone(), member));
@@ -489,11 +495,7 @@ impl Broker {
                 return Ok(());
             }
         }
-        connection.out.tell(&crate::wire::ToAgent::Start(Job {
-            number: job,
-            processes,
-            checks,
-        }));
+        group.begin();
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! what does not look as a combiner expects it is an error, never a guess. Who runs the parts then runs the whole.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 
 use shell_plan::annotation::Status;
@@ -28,6 +28,16 @@ pub struct Room {
     pub memory_bytes: usize,
     /// Where the rest goes, in files without names.
     pub folder: PathBuf,
+}
+
+impl Room {
+    /// Some memory, and the folder for temporary files.
+    pub fn of_this_machine() -> Room {
+        Room {
+            memory_bytes: 4 << 20,
+            folder: std::env::temp_dir(),
+        }
+    }
 }
 
 /// Why parts could not be put together.
@@ -58,7 +68,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Puts parts together. For [`Combiner::Again`], what is written is the input of the command.
+/// Puts parts together. For [`Combiner::Again`] and [`Combiner::Sums`], what is written is the input of the command.
 ///
 /// # Errors
 /// If a part does not fit, or cannot be read, or there is nobody to write to.
@@ -68,11 +78,18 @@ pub fn combine(
     output: &mut dyn Write,
     room: &Room,
 ) -> Result<(), Failure> {
-    if let Combiner::Sum { most } = how {
-        return sum::sum(parts, *most, output);
-    }
     if matches!(how, Combiner::Merge(_)) {
         return Err(Failure::Command);
+    }
+    // What is put together line by line is written in larger pieces; what only passes through goes on at once.
+    let mut lines = BufWriter::with_capacity(PIECE_BYTES, &mut *output);
+    if let Combiner::Sum { most } = how {
+        sum::sum(parts, *most, &mut lines)?;
+        return Ok(lines.flush()?);
+    }
+    if let Combiner::Sums { lines: told, .. } = how {
+        sum::sums(parts, told, &mut lines)?;
+        return Ok(lines.flush()?);
     }
     // Those behind the first must not stand still until it is their turn.
     let parts = parts.into_iter().enumerate().map(|(number, part)| -> Part {
@@ -82,16 +99,48 @@ pub fn combine(
             Box::new(Spool::new(part, room.clone()))
         }
     });
+    // All at once, for what they come from runs already.
+    let parts: Vec<Part> = parts.collect();
+    let parts = parts.into_iter();
     match how {
-        Combiner::Concat | Combiner::Again(_) => concat(parts, output)?,
-        Combiner::First => first(parts, output)?,
-        Combiner::Uniq => seams::uniq(parts, output)?,
-        Combiner::UniqCount => seams::uniq_count(parts, output)?,
-        Combiner::Counts { key_first, most } => counts::counts(parts, *key_first, *most, output)?,
-        Combiner::Sum { .. } | Combiner::Merge(_) => {}
+        Combiner::Uniq => seams::uniq(parts, &mut lines)?,
+        Combiner::UniqCount => seams::uniq_count(parts, &mut lines)?,
+        Combiner::Counts { key_first, most } => {
+            counts::counts(parts, *key_first, *most, &mut lines)?;
+        }
+        Combiner::Concat | Combiner::Again(_) => {
+            drop(lines);
+            concat(parts, output)?;
+            return Ok(output.flush()?);
+        }
+        Combiner::First => {
+            drop(lines);
+            first(parts, output)?;
+            return Ok(output.flush()?);
+        }
+        Combiner::Sum { .. } | Combiner::Sums { .. } | Combiner::Merge(_) => {}
     }
-    output.flush()?;
+    lines.flush()?;
     Ok(())
+}
+
+/// How much is read and written in one step.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Writes what a part has, and says how much that was.
+fn copy(part: &mut dyn Read, output: &mut dyn Write) -> io::Result<u64> {
+    let mut bytes = vec![0; PIECE_BYTES];
+    let mut all = 0;
+    loop {
+        let had = match part.read(&mut bytes) {
+            Ok(0) => return Ok(all),
+            Ok(had) => had,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        output.write_all(&bytes[..had])?;
+        all += had as u64;
+    }
 }
 
 /// The words of a command that merges, and the names under which it finds the parts, such as `/dev/fd/5`.
@@ -113,15 +162,19 @@ pub fn status(of: Status, parts: &[i32]) -> i32 {
 
 fn concat(parts: impl Iterator<Item = Part>, output: &mut dyn Write) -> io::Result<()> {
     for mut part in parts {
-        io::copy(&mut part, output)?;
+        copy(&mut part, output)?;
     }
     Ok(())
 }
 
 fn first(parts: impl Iterator<Item = Part>, output: &mut dyn Write) -> io::Result<()> {
+    let mut has_come = false;
     for mut part in parts {
-        if io::copy(&mut part, output)? > 0 {
-            break;
+        if has_come {
+            // Who makes it is to end as it would have, and not by a pipe that nobody reads.
+            copy(&mut part, &mut io::sink())?;
+        } else {
+            has_come = copy(&mut part, output)? > 0;
         }
     }
     Ok(())

@@ -51,9 +51,7 @@ pub fn explain(pipeline: &OsStr, connects: bool) -> Result<Explained, Failure> {
     let mounts = mounts::of_this_process();
     let chain = chain(&expanded, &environment, &folder, &mounts)?;
 
-    let mut names = hosts_of(&chain);
-    names.sort();
-    names.dedup();
+    let names = facts::hosts_of(&chain);
     let to = |name: &String| Some((name.clone(), views(&mounts, name)?));
     let connect = if connects {
         names.iter().filter_map(to).collect()
@@ -68,7 +66,7 @@ pub fn explain(pipeline: &OsStr, connects: bool) -> Result<Explained, Failure> {
         })
         .collect();
     let annotations = facts::annotations(&chain);
-    let facts = facts::facts(&chain, &annotations, &known, Learned::default());
+    let facts = facts::facts(&chain, &annotations, &known, Learned::default(), &[]);
     let plan = plan(&facts);
     let mut said = if mounts.is_empty() {
         // Files of this machine are not looked at, so there are no sizes and times that could be told.
@@ -114,23 +112,6 @@ fn about(known: &HostState, host: &shell_plan::plan::Host) -> String {
         bytes(host.down),
         how(known.down.is_some()),
     )
-}
-
-/// The hosts that have anything to do with a chain.
-fn hosts_of(chain: &[StageCall]) -> Vec<String> {
-    let of_call = |call: &StageCall| {
-        let of = call
-            .place
-            .as_ref()
-            .ok()
-            .and_then(|place| place.host.clone());
-        let stdio = call.stdio.iter().filter_map(|stdio| match stdio {
-            Stdio::There { host, .. } => Some(host.clone()),
-            _ => None,
-        });
-        of.into_iter().chain(stdio).collect::<Vec<_>>()
-    };
-    chain.iter().flat_map(of_call).collect()
 }
 
 /// A command with its words as the shell would give them to it.
@@ -293,7 +274,7 @@ fn chain(
             }
         }
         let bytes = |text: &OsStr| text.as_bytes().to_vec();
-        let place = placed(&seen, &table[0]);
+        let place = placed(&seen, &table);
         Ok(StageCall {
             shell: 0,
             session: 0,
@@ -316,7 +297,7 @@ fn chain(
 }
 
 /// Where a stage may run: a helper stands only before commands that are no builtins and are there.
-fn placed(stage: &Stage<'_>, stdin: &Stdio) -> Result<Place, String> {
+fn placed(stage: &Stage<'_>, stdio: &[Stdio; 2]) -> Result<Place, String> {
     let name = stage.words[0].as_os_str();
     if name.to_str().is_some_and(shims::is_builtin) {
         return Err("the shell does it itself".into());
@@ -324,7 +305,7 @@ fn placed(stage: &Stage<'_>, stdin: &Stdio) -> Result<Place, String> {
     let path = stage.environment.iter().find(|(name, _)| name == "PATH");
     let path = path.map_or(OsStr::new(""), |(_, value)| value);
     match program::find(name, path, &shims::is_ours) {
-        Found::Program(_) => stage.place(stdin),
+        Found::Program(_) => stage.place(stdio),
         _ => Err("there is no such command here".into()),
     }
 }

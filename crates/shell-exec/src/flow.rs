@@ -4,7 +4,7 @@
 //! whoever passes frames on may queue them all.
 
 use std::collections::VecDeque;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -178,8 +178,6 @@ pub fn send_all(from: OwnedFd, window: &Window, out: &Outgoing, stream: u32) {
 pub struct Inbox {
     state: Mutex<Queue>,
     changed: Condvar,
-    /// Bytes that were written so far.
-    pub written: AtomicU64,
 }
 
 #[derive(Default, Debug)]
@@ -187,6 +185,8 @@ struct Queue {
     pieces: VecDeque<Vec<u8>>,
     bytes: usize,
     ended: bool,
+    /// It ended before its end.
+    cut: bool,
     unwanted: bool,
 }
 
@@ -224,6 +224,20 @@ impl Inbox {
         self.changed.notify_all();
     }
 
+    /// What is still to come never will.
+    pub fn cut(&self) {
+        let mut state = locked(&self.state);
+        if !state.ended {
+            state.ended = true;
+            state.cut = true;
+        }
+        self.changed.notify_all();
+    }
+
+    fn is_cut(&self) -> bool {
+        locked(&self.state).cut
+    }
+
     fn next(&self) -> Option<Vec<u8>> {
         let mut state = locked(&self.state);
         loop {
@@ -241,8 +255,8 @@ impl Inbox {
     }
 
     fn done(&self, bytes: usize) {
-        locked(&self.state).bytes -= bytes;
-        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
+        let mut state = locked(&self.state);
+        state.bytes = state.bytes.saturating_sub(bytes);
     }
 
     fn stop(&self) {
@@ -254,7 +268,7 @@ impl Inbox {
 }
 
 /// Writes what comes on a stream into a descriptor, asking for more as there is room, until its end or until nobody reads it. `first`: the credit
-/// that the stream began with; it grows to a whole window with what is read.
+/// that the stream began with; it grows to a whole window with what is read. `count` grows by what was written.
 ///
 /// # Errors
 /// Why the rest could not be written; whoever sends was told that no more is wanted.
@@ -264,9 +278,9 @@ pub fn receive_all(
     out: &Outgoing,
     stream: u32,
     first: u32,
+    count: &AtomicU64,
 ) -> Result<(), Errno> {
-    let mut window = first;
-    let mut owed = 0;
+    let mut credit = Asked::beginning_with(first);
     while let Some(piece) = inbox.next() {
         if let Err(error) = write_piece(&into, &piece) {
             inbox.stop();
@@ -274,18 +288,151 @@ pub fn receive_all(
             return Err(error);
         }
         inbox.done(piece.len());
-        owed += piece.len() as u32;
-        if owed >= window / 4 {
-            let more = owed.min(WINDOW - window);
-            window += more;
-            out.send(Frame::Credit(stream, owed + more));
-            owed = 0;
-        }
+        count.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        credit.taken(piece.len(), out, stream);
     }
     Ok(())
 }
 
-fn write_piece(into: &impl AsFd, mut piece: &[u8]) -> Result<(), Errno> {
+/// What a reader has asked for.
+struct Asked {
+    /// How much it asks for ahead by now.
+    window: u32,
+    /// What it has taken and not yet asked for again.
+    owed: u32,
+}
+
+impl Asked {
+    fn beginning_with(first: u32) -> Asked {
+        Asked {
+            window: first,
+            owed: 0,
+        }
+    }
+
+    fn taken(&mut self, bytes: usize, out: &Outgoing, stream: u32) {
+        self.owed += bytes as u32;
+        if self.owed >= self.window / 4 {
+            let more = self.owed.min(WINDOW - self.window);
+            self.window += more;
+            out.send(Frame::Credit(stream, self.owed + more));
+            self.owed = 0;
+        }
+    }
+}
+
+/// What comes on a stream, to be read. Who drops it wants no more.
+pub struct Incoming {
+    inbox: Arc<Inbox>,
+    out: Outgoing,
+    stream: u32,
+    asked: Asked,
+    piece: Vec<u8>,
+    /// How much of the piece was read.
+    at: usize,
+    ended: bool,
+}
+
+impl Incoming {
+    /// `first`: the credit that the stream began with.
+    pub fn new(inbox: Arc<Inbox>, out: Outgoing, stream: u32, first: u32) -> Incoming {
+        Incoming {
+            inbox,
+            out,
+            stream,
+            asked: Asked::beginning_with(first),
+            piece: Vec::new(),
+            at: 0,
+            ended: false,
+        }
+    }
+}
+
+impl Read for Incoming {
+    /// # Errors
+    /// A stream that ended before its end: what was read is not all.
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.piece.len() {
+            if !self.piece.is_empty() {
+                self.inbox.done(self.piece.len());
+                self.asked.taken(self.piece.len(), &self.out, self.stream);
+            }
+            self.at = 0;
+            match self.inbox.next() {
+                Some(piece) => self.piece = piece,
+                None => {
+                    self.piece = Vec::new();
+                    self.ended = true;
+                    return if self.inbox.is_cut() {
+                        Err(io::ErrorKind::ConnectionAborted.into())
+                    } else {
+                        Ok(0)
+                    };
+                }
+            }
+        }
+        let count = to.len().min(self.piece.len() - self.at);
+        to[..count].copy_from_slice(&self.piece[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.inbox.stop();
+            self.out.send(Frame::Reset(self.stream));
+        }
+    }
+}
+
+/// A stream to be written to. Who drops it has no more.
+pub struct Sending {
+    window: Arc<Window>,
+    out: Outgoing,
+    stream: u32,
+}
+
+impl Sending {
+    /// What is written goes out as credit allows.
+    pub fn new(window: Arc<Window>, out: Outgoing, stream: u32) -> Sending {
+        Sending {
+            window,
+            out,
+            stream,
+        }
+    }
+}
+
+impl Write for Sending {
+    /// # Errors
+    /// When nobody wants more.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let most = self.window.wait().ok_or(io::ErrorKind::BrokenPipe)?;
+        let count = bytes.len().min(most).min(PIECE);
+        self.window.take(count);
+        self.out
+            .send(Frame::Data(self.stream, bytes[..count].to_vec()));
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.out.send(Frame::End(self.stream));
+    }
+}
+
+/// Writes all of it, into a descriptor that may be set not to wait.
+pub(crate) fn write_piece(into: &impl AsFd, mut piece: &[u8]) -> Result<(), Errno> {
     while !piece.is_empty() {
         match rustix::io::write(into, piece) {
             Ok(wrote) => piece = &piece[wrote..],
@@ -306,7 +453,6 @@ mod tests {
     use super::*;
     use rustix::pipe::{PipeFlags, pipe_with};
     use std::fs::File;
-    use std::io::Read;
 
     /// Both ends of a stream, joined by two queues.
     fn joined(bytes: usize, reads: usize, first: u32) -> (usize, bool) {
@@ -333,7 +479,9 @@ mod tests {
         };
         let receiver = {
             let inbox = inbox.clone();
-            std::thread::spawn(move || receive_all(into, &inbox, &Outgoing(back), 1, first))
+            std::thread::spawn(move || {
+                receive_all(into, &inbox, &Outgoing(back), 1, first, &AtomicU64::new(0))
+            })
         };
         let carrier = std::thread::spawn(move || {
             for frame in there_end {
@@ -378,6 +526,70 @@ mod tests {
         assert!(fed < 20_000_000 && !whole, "{fed}");
         let (fed, whole) = joined(900_000_000, 500, FIRST_IN);
         assert!(fed < 500_000 && !whole, "{fed}");
+    }
+
+    #[test]
+    fn a_stream_is_read_and_written_by_credit() {
+        let (inbox, window) = (Inbox::new(), Window::new(WINDOW));
+        let (there, there_end) = channel();
+        let (back, back_end) = channel();
+        let mut sending = Sending::new(window.clone(), Outgoing(there), 7);
+        let mut incoming = Incoming::new(inbox.clone(), Outgoing(back), 7, WINDOW);
+        let writer = std::thread::spawn(move || {
+            for number in 0..100_000_u32 {
+                if sending.write_all(&[number as u8; 100]).is_err() {
+                    return number;
+                }
+            }
+            100_000
+        });
+        std::thread::spawn(move || {
+            for frame in there_end {
+                match frame {
+                    Frame::Data(7, bytes) => inbox.push(bytes).unwrap(),
+                    Frame::End(7) => inbox.end(),
+                    other => panic!("{other:?}"),
+                }
+            }
+        });
+        let answers = std::thread::spawn(move || {
+            let mut reset = false;
+            for frame in back_end {
+                match frame {
+                    Frame::Credit(7, more) => window.add(more),
+                    Frame::Reset(7) => {
+                        window.close();
+                        reset = true;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            reset
+        });
+        let mut bytes = vec![0; 5_000_000];
+        incoming.read_exact(&mut bytes).unwrap();
+        assert!(bytes.chunks(100).zip(0..).all(|(c, n)| c == [n as u8; 100]));
+        drop(incoming);
+        assert!(answers.join().unwrap());
+        assert!(writer.join().unwrap() < 100_000);
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_is_no_end() {
+        let (inbox, (out, _end)) = (Inbox::new(), channel());
+        let mut incoming = Incoming::new(inbox.clone(), Outgoing(out), 1, WINDOW);
+        inbox.push(vec![5; 10]).unwrap();
+        inbox.cut();
+        let mut bytes = Vec::new();
+        let error = incoming.read_to_end(&mut bytes).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+        assert_eq!(bytes, [5; 10]);
+        // One that had ended is not cut any more.
+        let (inbox, (out, _end)) = (Inbox::new(), channel());
+        let mut incoming = Incoming::new(inbox.clone(), Outgoing(out), 1, WINDOW);
+        inbox.end();
+        inbox.cut();
+        assert_eq!(incoming.read(&mut [0]).unwrap(), 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod combine;
 pub mod doctor;
 pub mod explain;
 pub mod flow;
+mod load;
 pub mod mounts;
 pub mod program;
 pub mod script;

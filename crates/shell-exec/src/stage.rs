@@ -3,6 +3,7 @@
 //! The invariant: a stage that is not run elsewhere becomes its command, and a command that cannot be run is reported as the
 //! shell would have done, which meant to run it itself.
 
+mod join;
 pub(crate) mod place;
 mod refresh;
 mod remote;
@@ -185,7 +186,7 @@ fn elsewhere(
     let reads_there = matches!(stdio[0], Stdio::There { .. });
     // Most stages have nothing to do with any mount: for them nothing is read and asked.
     let place = if is_plain && (follows || reads_there || stage.may_name_files_there()) {
-        stage.place(&stdio[0])
+        stage.place(&stdio)
     } else {
         Err("it has nothing to do with another machine".into())
     };
@@ -200,7 +201,7 @@ fn elsewhere(
         }
     };
     let begins = place.as_ref().is_ok_and(|place| {
-        place.host.is_some() || place.reads_stdin && matches!(stdio[0], Stdio::There { .. })
+        !place.touched.is_empty() || place.reads_stdin && matches!(stdio[0], Stdio::There { .. })
     });
     if place.is_err() || !(begins || follows) {
         list(&match &place {
@@ -216,9 +217,8 @@ fn elsewhere(
         return None;
     }
     let broker = broker::begin().ok()?;
-    let far_folder = place.as_ref().ok().map(|place| stage.far_folder(place));
-    let host = place.as_ref().ok().and_then(|place| place.host.as_deref());
-    let adds_umask = host.is_some_and(|host| stage.adds_umask(host));
+    let hosts = place.as_ref().map_or(&[][..], |place| &place.hosts);
+    let adds_umask = hosts.iter().any(|(host, _)| stage.adds_umask(host));
     let changed = stage.changed(place.as_ref().ok(), &stdio[1]);
     let bytes = |text: &OsStr| text.as_bytes().to_vec();
     let call = StageCall {
@@ -229,7 +229,7 @@ fn elsewhere(
         helpers: tag.map_or(Vec::new(), |tag| tag.helpers.clone()),
         words: words.iter().map(|word| bytes(word)).collect(),
         environment: far_environment(environment),
-        folder: bytes(far_folder.unwrap_or(folder).as_os_str()),
+        folder: bytes(folder.as_os_str()),
         limits: limits(adds_umask),
         stdio,
         is_merged: place::is_merged(),

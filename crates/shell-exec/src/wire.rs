@@ -16,12 +16,12 @@ use std::io::{self, Read, Write};
 
 pub use message::{
     Access, Checked, Comparison, Ending, FarHello, FileFact, FromAgent, FromBroker, Hello,
-    HostState, Job, Limits, Place, Process, Record, Seen, Sink, Source, StageCall, Stdio, ToAgent,
-    ToBroker, Tool, View,
+    HostState, Input, Job, Join, Limits, Misfit, Output, Place, Process, Record, Rehearsal, Seen,
+    Sink, Source, StageCall, Stdio, ToAgent, ToBroker, Tool, Touched, View,
 };
 
 /// What both ends of a connection must have in common; told in the first message of each.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// How many bytes a reader asks for ahead, at most. Two megabytes are what 5 Gb/s hold at 3 ms, and what ssh itself lets pass
 /// unacknowledged in one of its channels.
@@ -74,6 +74,17 @@ impl Frame {
     /// When it is none of this protocol.
     pub fn message<T: serde::de::DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
         postcard::from_bytes(payload).map_err(|_| damaged("a message that is none"))
+    }
+
+    /// The stream that it is about; none: it is a message.
+    pub fn stream(&self) -> Option<u32> {
+        match self {
+            Self::Message(_) => None,
+            Self::Data(number, _)
+            | Self::Credit(number, _)
+            | Self::End(number)
+            | Self::Reset(number) => Some(*number),
+        }
     }
 
     /// The frame for another connection, on which its stream has another number.

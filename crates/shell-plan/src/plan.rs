@@ -18,11 +18,14 @@ mod volume;
 
 pub use choose::plan;
 pub use commands::matters;
-pub use cuts::cuts;
+pub use cuts::{cuts, line_start};
 pub use facts::*;
 pub use volume::selectivity_key;
 
+use serde::{Deserialize, Serialize};
+
 use crate::annotation::Status;
+use crate::program::SumColumn;
 
 /// What should be done.
 #[derive(Clone, PartialEq, Debug)]
@@ -59,6 +62,8 @@ pub struct Group {
     pub statuses: Vec<Status>,
     /// It may be run again from the start if it fails: it leaves nothing behind that a second run does not, and its input is files.
     pub repeatable: bool,
+    /// It is right only if the operands of the first stage, all but the last, end with a newline or are empty, as [`Named::ends_line`] said.
+    pub line_ends: bool,
     /// Standard output is a file of `place`, and is written there.
     pub writes_there: bool,
     /// What is expected to come out.
@@ -139,7 +144,7 @@ pub enum Tree {
 }
 
 /// A way to put outputs together.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Combiner {
     /// One after the other.
     Concat,
@@ -158,6 +163,15 @@ pub enum Combiner {
     Again(Vec<Vec<u8>>),
     /// The first that is not empty.
     First,
+    /// Each of these lines is texts and sums, with a blank between them; sums are added if they are whole numbers. The stage is run with
+    /// [`Combiner::lane_words`], so that it tells them as they are; a command whose words are `words` prints the lines in its own way, from
+    /// columns with tabs between them.
+    Sums {
+        /// What the lines are.
+        lines: Vec<Vec<SumColumn>>,
+        /// The command.
+        words: Vec<Vec<u8>>,
+    },
     /// Each line is a key and a count; counts of one key are added, and lines come in any order.
     Counts {
         /// The count stands behind the key.
@@ -165,6 +179,26 @@ pub enum Combiner {
         /// As above.
         most: u64,
     },
+}
+
+impl Combiner {
+    /// The words with which the last stage of a lane is run.
+    pub fn lane_words(&self, words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut words = words.to_vec();
+        if matches!(self, Combiner::Sums { .. }) {
+            // 17 digits tell any number of 64 bits from all others.
+            words.splice(1..1, [b"-v".to_vec(), b"OFMT=%.17g".to_vec()]);
+        }
+        words
+    }
+
+    /// How many words stand before those of the stage, behind its name, then.
+    pub fn lane_shift(&self) -> usize {
+        match self {
+            Combiner::Sums { .. } => 2,
+            _ => 0,
+        }
+    }
 }
 
 /// Why a stage runs where it does.

@@ -3,6 +3,8 @@
 //! The invariant: a text that is not understood entirely gives a reading that moves and splits nothing. What is said here holds for
 //! every implementation of the language that people have under the names of the annotations.
 
+use serde::{Deserialize, Serialize};
+
 use crate::annotation::{Call, Combine, Language};
 
 mod awk;
@@ -39,6 +41,18 @@ pub enum Together {
         /// The count stands behind the key.
         key_first: bool,
     },
+    /// Each of these lines is texts and sums of whatever the input has, with a blank between them. If all that is added is whole numbers, sums
+    /// of parts are sums of the whole; who runs the parts has to look.
+    Sums(Vec<Vec<SumColumn>>),
+}
+
+/// What a column of a line of sums is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum SumColumn {
+    /// This, always.
+    Text(Vec<u8>),
+    /// A number, or nothing if nothing was added.
+    Sum,
 }
 
 /// Whether a command's output is whole lines.

@@ -353,7 +353,7 @@ fn only_what_may_be_cut_is_cut() {
             1,
             "",
         ),
-        ("awk '{ s += $1 } END { print s }' /lab/a", 1, ""),
+        ("awk '{ s += $1 } END { print s }' /lab/a", 4, "Sums"),
         ("jq .a /lab/a", 1, ""),
         ("mogrify -resize 50% /lab/a /lab/b", 1, ""),
         ("grep -n x /lab/a", 1, ""),

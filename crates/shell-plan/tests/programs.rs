@@ -1,7 +1,7 @@
 //! What programs in AWK, sed and jq are found to do.
 
 use shell_plan::annotation::Combine;
-use shell_plan::program::{Ends, Reading, Together, read};
+use shell_plan::program::{Ends, Reading, SumColumn, Together, read};
 
 mod common;
 
@@ -29,6 +29,15 @@ fn outcome(call: &str) -> String {
         Ok(Together::As(Combine::Concat)) => "concat".to_owned(),
         Ok(Together::As(Combine::Sum)) => "sum".to_owned(),
         Ok(Together::As(other)) => format!("{other:?}"),
+        Ok(Together::Sums(lines)) => {
+            let text = |column: &SumColumn| match column {
+                SumColumn::Sum => "+".to_owned(),
+                SumColumn::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            };
+            let line = |line: &Vec<SumColumn>| line.iter().map(text).collect::<Vec<_>>().join(" ");
+            let lines: Vec<String> = lines.iter().map(line).collect();
+            format!("sums {}", lines.join(" / "))
+        }
         Ok(Together::Counts { key_first: true }) => "counts behind".to_owned(),
         Ok(Together::Counts { key_first: false }) => "counts before".to_owned(),
         Err(_) => "whole".to_owned(),
@@ -53,8 +62,33 @@ fn awk_programs_are_split_where_records_are_independent_and_only_counts_are_kept
             "awk '{ n[$1]++ } END { for (k in n) { print n[k], k } }'",
             "counts before",
         ),
-        // Sums of what may be fractions depend on their order.
-        ("awk '{ s += $1 } END { print s }'", "whole"),
+        ("awk '{ s += $1 } END { print s }'", "sums +"),
+        (
+            "awk '{ s += $1; n++ } END { print \"total\", s; print n, s }'",
+            "sums total + / + +",
+        ),
+        // Sums of what may be fractions depend on their order, and are looked at as they are.
+        (
+            "awk 'BEGIN { OFMT = \"%.2f\" } { s += $1 } END { print s }'",
+            "whole",
+        ),
+        ("awk -v OFMT=%d '{ s += $1 } END { print s }'", "whole"),
+        ("awk -v s=1 '{ s += $1 } END { print s }'", "whole"),
+        ("awk 'BEGIN { s = 1 } { s += $1 } END { print s }'", "whole"),
+        (
+            "awk 'BEGIN { s += 1 } { s += $1 } END { print s }'",
+            "whole",
+        ),
+        ("awk '{ s -= $1 } END { print s }'", "whole"),
+        (
+            "awk '{ s += $1 } $1 > 5 { s = 0 } END { print s }'",
+            "whole",
+        ),
+        ("awk '{ s += $1; if (s > 5) n++ } END { print n }'", "whole"),
+        ("awk '{ s += $1 } END { print s / 2 }'", "whole"),
+        ("awk '{ s += $1 } END { printf \"%d\\n\", s }'", "whole"),
+        ("awk '{ s += $1 } END { print \"a\\nb\", s }'", "whole"),
+        ("awk '{ s += $1 } END { s += 1; print s }'", "whole"),
         ("awk '{ n++ } END { print n / 2 }'", "whole"),
         ("awk '{ n++; print } END { print n }'", "whole"),
         ("awk 'BEGIN { n = 3 } { n++ } END { print n }'", "whole"),

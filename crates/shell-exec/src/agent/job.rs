@@ -3,37 +3,88 @@
 //! The invariant: a job runs whole or not at all: until the last of its processes is made, none has read or written anything that the
 //! other side could have seen; what fails before that is a refusal, and everything is as if it had not been asked for.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use command_fds::{CommandFdExt, FdMapping};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use rustix::fs::{OFlags, SeekFrom, fcntl_setfl, seek};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::fs::{Mode, OFlags, SeekFrom, fcntl_setfl, fstat, open, seek};
+use rustix::io::{Errno, pread};
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use shell_plan::plan::{Combiner, line_start};
 
 use super::launch::{self, Launch};
 use super::view::Views;
+use crate::combine::{Part, Room, combine};
+use crate::flow;
 use crate::program::{self, Found};
 use crate::tools::Tools;
-use crate::wire::{Comparison, Ending, Job, Process, Sink, Source, Tool};
+use crate::wire::{
+    Comparison, Ending, FIRST_IN, Job, Join, Misfit, PIECE, Process, Rehearsal, Sink, Source, Tool,
+    WINDOW,
+};
 
-/// A process that runs, and what of its descriptors goes over the connection.
+/// What runs for a job, and what of its descriptors goes over the connection.
+#[derive(Default)]
 pub struct Running {
-    /// The process.
+    /// The processes, as in the job.
+    pub processes: Vec<OneProcess>,
+    /// Pipes to be written to from streams: the stream's number, and the credit that it begins with.
+    pub ins: Vec<(OwnedFd, u32, u32)>,
+    /// Pipes to be read into streams.
+    pub outs: Vec<(OwnedFd, u32)>,
+    /// Parts of files to be written into pipes.
+    pub feeds: Vec<Feed>,
+    /// The joins, as in the job.
+    pub joins: Vec<OneJoin>,
+}
+
+/// A process that runs.
+pub struct OneProcess {
+    /// It.
     pub child: Child,
-    /// Its input, to be written to, and the number of the stream.
-    pub stdin: Option<(OwnedFd, u32)>,
-    /// Its output, to be read.
-    pub stdout: Option<(OwnedFd, u32)>,
-    /// Its errors, to be read.
-    pub stderr: Option<(OwnedFd, u32)>,
     /// The files that it reads and writes, to see in the end how far it got.
     pub files: [Option<OwnedFd>; 2],
+}
+
+/// A part of a file, and the pipe that it is to be written into.
+pub struct Feed {
+    /// The file.
+    pub file: OwnedFd,
+    /// Which part.
+    pub range: Range<u64>,
+    /// The pipe.
+    pub into: OwnedFd,
+}
+
+/// Outputs that are to become one.
+pub struct OneJoin {
+    /// By what means.
+    pub how: Combiner,
+    /// Where they come from.
+    pub parts: Vec<End>,
+    /// Where it goes.
+    pub into: End,
+    /// The file that is written or read, to see in the end how far that got.
+    pub file: Option<OwnedFd>,
+}
+
+/// One end of a join.
+pub enum End {
+    /// A descriptor.
+    Fd(OwnedFd),
+    /// A stream, and the credit that it begins with.
+    Stream(u32, u32),
 }
 
 /// Why a job is not run.
@@ -42,6 +93,8 @@ pub struct Refusal {
     pub why: String,
     /// The process whose command is another one here, if that is why.
     pub different: Option<u32>,
+    /// What is otherwise than it was taken to be, if that is why.
+    pub misfit: Option<Misfit>,
 }
 
 impl From<String> for Refusal {
@@ -49,7 +102,41 @@ impl From<String> for Refusal {
         Refusal {
             why,
             different: None,
+            misfit: None,
         }
+    }
+}
+
+/// The pipes of a job, each end until it is taken.
+#[derive(Default)]
+struct Pipes(HashMap<u32, [Option<OwnedFd>; 2]>);
+
+impl Pipes {
+    fn end(&mut self, number: u32, side: usize) -> Result<OwnedFd, String> {
+        let ends = match self.0.entry(number) {
+            Entry::Occupied(ends) => ends.into_mut(),
+            Entry::Vacant(place) => {
+                let (read, write) = pipe()?;
+                place.insert([Some(read), Some(write)])
+            }
+        };
+        ends[side]
+            .take()
+            .ok_or_else(|| "a pipe with more than two ends".to_owned())
+    }
+
+    fn reader(&mut self, number: u32) -> Result<OwnedFd, String> {
+        self.end(number, 0)
+    }
+
+    fn writer(&mut self, number: u32) -> Result<OwnedFd, String> {
+        self.end(number, 1)
+    }
+
+    /// Whether each has two ends that are somebody's.
+    fn are_whole(&self) -> bool {
+        let taken = |ends: &[Option<OwnedFd>; 2]| ends.iter().all(Option::is_none);
+        self.0.values().all(taken)
     }
 }
 
@@ -57,9 +144,17 @@ impl From<String> for Refusal {
 ///
 /// # Errors
 /// Why none of them runs.
-pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Vec<Running>, Refusal> {
+pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Running, Refusal> {
     for checked in &job.checks {
         views.check(checked)?;
+        if checked.ends_line && !views.ends_line(&checked.path)? {
+            let name = String::from_utf8_lossy(&checked.path);
+            return Err(Refusal {
+                why: format!("{name}: its last line has no end"),
+                different: None,
+                misfit: Some(Misfit::Unended(checked.path.clone())),
+            });
+        }
     }
     for process in &job.processes {
         views.permit(process.access.as_ref(), &process.environment)?;
@@ -70,27 +165,95 @@ pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Vec<Running>, Re
             program_of(process, tools, views).map_err(|why| Refusal {
                 why,
                 different: Some(number as u32),
+                misfit: None,
             })
         })
         .collect::<Result<Vec<PathBuf>, Refusal>>()?;
-    let mut running: Vec<Running> = Vec::new();
-    let mut previous = None;
-    for (process, program) in job.processes.iter().zip(&programs) {
-        match start_one(process, program, previous.take(), views) {
-            Ok((one, next)) => {
-                running.push(one);
-                previous = next;
-            }
-            Err(why) => {
-                for mut one in running {
-                    let _ = one.child.kill();
-                    let _ = one.child.wait();
-                }
-                return Err(why.into());
-            }
+    if let Some(rehearsal) = &job.rehearsal {
+        rehearse(job, rehearsal, &programs, views)?;
+    }
+    let mut starting = Starting::new(views);
+    let started = (job.processes.iter().zip(&programs))
+        .try_for_each(|(process, program)| starting.process(process, program))
+        .and_then(|()| job.joins.iter().try_for_each(|join| starting.join(join)))
+        .and_then(|()| {
+            let whole = starting.pipes.are_whole();
+            whole.then_some(()).ok_or("a pipe with one end".to_owned())
+        });
+    if let Err(why) = started {
+        starting.running.end();
+        return Err(why.into());
+    }
+    Ok(starting.running)
+}
+
+impl Running {
+    /// Ends what was started of it.
+    fn end(self) {
+        for mut one in self.processes {
+            let _ = one.child.kill();
+            let _ = one.child.wait();
         }
     }
-    Ok(running)
+}
+
+/// How much of a file a rehearsal reads.
+const REHEARSED: u64 = 64 << 10;
+
+/// Runs a lane on the first lines of its file, to see whether what it prints can be put together with others.
+fn rehearse(
+    job: &Job,
+    rehearsal: &Rehearsal,
+    programs: &[PathBuf],
+    views: &Views,
+) -> Result<(), Refusal> {
+    /// The number of no other pipe.
+    const LAST: u32 = u32::MAX;
+    let mut starting = Starting::new(views);
+    let count = rehearsal.processes.len();
+    let mut begin = |number: usize, at: u32| -> Result<(), String> {
+        let at = at as usize;
+        let (of, program) =
+            (job.processes.get(at).zip(programs.get(at))).ok_or("a process that is not there")?;
+        let mut process = of.clone();
+        process.stderr = Some(Sink::Null);
+        if number == 0 {
+            let Source::Lines { begin, to, .. } = &mut process.stdin else {
+                return Err("a rehearsal without lines".into());
+            };
+            *to = Some(*begin + REHEARSED);
+            if let Source::Lines { begin, from, .. } = &mut process.stdin {
+                *from = *begin;
+            }
+        }
+        if number + 1 == count {
+            process.stdout = Sink::Pipe(LAST);
+        }
+        starting.process(&process, program)
+    };
+    let begun = (rehearsal.processes.iter().enumerate())
+        .try_for_each(|(number, &at)| begin(number, at))
+        .and_then(|()| starting.pipes.reader(LAST));
+    let mut running = starting.running;
+    let output = match begun {
+        Ok(output) => output,
+        Err(why) => {
+            running.end();
+            return Err(why.into());
+        }
+    };
+    for feed in running.feeds.drain(..) {
+        std::thread::spawn(move || feed.run());
+    }
+    let room = Room::of_this_machine();
+    let part: Part = Box::new(File::from(output));
+    let fits = combine(&rehearsal.how, vec![part], &mut std::io::sink(), &room);
+    running.end();
+    fits.map_err(|failure| Refusal {
+        why: failure.to_string(),
+        different: None,
+        misfit: Some(Misfit::Apart),
+    })
 }
 
 fn program_of(process: &Process, tools: &Tools, views: &Views) -> Result<PathBuf, String> {
@@ -133,91 +296,250 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), String> {
     pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("no pipe: {error}"))
 }
 
-type Started = (Running, Option<OwnedFd>);
+/// What can be said of a descriptor that could not be made.
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
 
-fn start_one(
-    process: &Process,
-    program: &Path,
-    previous: Option<OwnedFd>,
-    views: &Views,
-) -> Result<Started, String> {
-    let mut command = command(process, program, views)?;
-    let (mut stdin, mut stdout, mut next) = (None, None, None);
-    let mut files = [None, None];
-    command.stdin(match &process.stdin {
-        Source::Null => Stdio::null(),
-        Source::Previous => previous
-            .ok_or("there is no process before the first")?
-            .into(),
-        Source::Stream(number) => {
-            let (read, write) = pipe()?;
-            stdin = Some((write, *number));
-            read.into()
+/// A job that is being started.
+struct Starting<'a> {
+    views: &'a Views,
+    pipes: Pipes,
+    running: Running,
+}
+
+impl Starting<'_> {
+    fn new(views: &Views) -> Starting<'_> {
+        Starting {
+            views,
+            pipes: Pipes::default(),
+            running: Running::default(),
         }
-        Source::File { path, from } => {
-            let file = views.open(path, OFlags::RDONLY)?;
-            seek(&file, SeekFrom::Start(*from)).map_err(|error| error.to_string())?;
-            files[0] = Some(file.try_clone().map_err(|error| error.to_string())?);
-            file.into()
-        }
-    });
-    let null = || {
-        let null = std::fs::File::options().write(true).open("/dev/null");
-        null.map(OwnedFd::from)
-            .map_err(|error| format!("/dev/null: {error}"))
-    };
-    let output: OwnedFd = match &process.stdout {
-        Sink::Null => null()?,
-        Sink::Next => {
-            let (read, write) = pipe()?;
-            next = Some(read);
-            write
-        }
-        Sink::Stream(number) => {
-            let (read, write) = pipe()?;
-            stdout = Some((read, *number));
-            write
-        }
-        Sink::File { path, at } => {
-            let file = views.open(path, OFlags::WRONLY)?;
-            match at {
-                Some(at) => seek(&file, SeekFrom::Start(*at)).map(|_| ()),
-                None => fcntl_setfl(&file, OFlags::APPEND),
+    }
+
+    /// A descriptor to be read.
+    fn source(&mut self, source: &Source) -> Result<OwnedFd, String> {
+        match source {
+            Source::Null => null(OFlags::RDONLY),
+            Source::Pipe(number) => self.pipes.reader(*number),
+            Source::Stream(number) | Source::Relay(number) => {
+                let (read, write) = pipe()?;
+                let first = first_credit(source);
+                self.running.ins.push((write, *number, first));
+                Ok(read)
             }
-            .map_err(|error| error.to_string())?;
-            if at.is_some() {
-                files[1] = Some(file.try_clone().map_err(|error| error.to_string())?);
+            Source::File { path, from } => {
+                let file = self.views.open(path, OFlags::RDONLY)?;
+                seek(&file, SeekFrom::Start(*from)).map_err(told)?;
+                Ok(file)
             }
-            file
+            Source::Lines {
+                path,
+                begin,
+                from,
+                to,
+            } => {
+                let file = self.views.open(path, OFlags::RDONLY)?;
+                let size = fstat(&file).map_err(told)?.st_size as u64;
+                let within = *begin..size.max(*begin);
+                let start = |at: u64| {
+                    line_start(at, &within, |offset, count| {
+                        let mut bytes = vec![0; count];
+                        let had = pread(&file, &mut bytes, offset)?;
+                        bytes.truncate(had);
+                        Ok(bytes)
+                    })
+                    .map_err(|error: rustix::io::Errno| told(error))
+                };
+                let from = start(*from)?;
+                let Some(to) = to else {
+                    // The rest is read as a file is.
+                    seek(&file, SeekFrom::Start(from)).map_err(told)?;
+                    return Ok(file);
+                };
+                let range = from..start(*to)?;
+                let (read, into) = pipe()?;
+                // Who reads should not have to wait for each small piece; a kernel that gives no more gives what it has.
+                let _ = fcntl_setpipe_size(&into, FEED);
+                self.running.feeds.push(Feed { file, range, into });
+                Ok(read)
+            }
         }
-    };
-    let stderr = match process.stderr {
-        None => {
-            command.stderr(output.try_clone().map_err(|error| error.to_string())?);
-            None
+    }
+
+    /// A descriptor to be written.
+    fn sink(&mut self, sink: &Sink) -> Result<OwnedFd, String> {
+        match sink {
+            Sink::Null => null(OFlags::WRONLY),
+            Sink::Pipe(number) => self.pipes.writer(*number),
+            Sink::Stream(number) => {
+                let (read, write) = pipe()?;
+                self.running.outs.push((read, *number));
+                Ok(write)
+            }
+            Sink::File { path, at } => {
+                let file = self.views.open(path, OFlags::WRONLY)?;
+                match at {
+                    Some(at) => seek(&file, SeekFrom::Start(*at)).map(|_| ()),
+                    None => fcntl_setfl(&file, OFlags::APPEND),
+                }
+                .map_err(told)?;
+                Ok(file)
+            }
         }
-        Some(number) => {
-            let (errors, write) = pipe()?;
-            command.stderr(write);
-            Some((errors, number))
+    }
+
+    fn process(&mut self, process: &Process, program: &Path) -> Result<(), String> {
+        let mut words = process.words.clone();
+        let mut more = Vec::new();
+        for (number, input) in process.inputs.iter().enumerate() {
+            let fd = self.source(&input.source)?;
+            let child = FIRST_INPUT + number as i32;
+            let word = words
+                .get_mut(input.word as usize)
+                .ok_or("a word that is not there")?;
+            word.truncate(input.from as usize);
+            word.extend_from_slice(format!("/dev/fd/{child}").as_bytes());
+            more.push(FdMapping {
+                parent_fd: fd,
+                child_fd: child,
+            });
         }
-    };
-    command.stdout(output);
-    let child = command
-        .spawn()
-        .map_err(|error| format!("no process could be made: {error}"))?;
-    let running = Running {
-        child,
-        stdin,
-        stdout,
-        stderr,
-        files,
-    };
-    Ok((running, next))
+        let mut command = command(process, &words, program, self.views)?;
+        let input = self.source(&process.stdin)?;
+        let output = self.sink(&process.stdout)?;
+        let read = matches!(
+            process.stdin,
+            Source::File { .. } | Source::Lines { to: None, .. }
+        );
+        let written = matches!(process.stdout, Sink::File { at: Some(_), .. });
+        let copy = |fd: &OwnedFd, wanted: bool| {
+            let copy = wanted.then(|| fd.try_clone().map_err(told));
+            copy.transpose()
+        };
+        let files = [copy(&input, read)?, copy(&output, written)?];
+        command.stderr(match &process.stderr {
+            None => output.try_clone().map_err(told)?,
+            Some(sink) => self.sink(sink)?,
+        });
+        command.stdin(input).stdout(output);
+        if !more.is_empty() {
+            command
+                .fd_mappings(more)
+                .map_err(|_| "two inputs under one name")?;
+        }
+        let child = command
+            .spawn()
+            .map_err(|error| format!("no process could be made: {error}"))?;
+        self.running.processes.push(OneProcess { child, files });
+        Ok(())
+    }
+
+    fn join(&mut self, join: &Join) -> Result<(), String> {
+        let mut parts = Vec::new();
+        let mut file = None;
+        for part in &join.parts {
+            parts.push(match part {
+                Source::Stream(number) | Source::Relay(number) => {
+                    End::Stream(*number, first_credit(part))
+                }
+                other => {
+                    let fd = self.source(other)?;
+                    if matches!(other, Source::File { .. }) {
+                        file = Some(fd.try_clone().map_err(told)?);
+                    }
+                    End::Fd(fd)
+                }
+            });
+        }
+        let into = match &join.into {
+            Sink::Stream(number) => End::Stream(*number, WINDOW),
+            other => {
+                let fd = self.sink(other)?;
+                if matches!(other, Sink::File { at: Some(_), .. }) {
+                    file = Some(fd.try_clone().map_err(told)?);
+                }
+                End::Fd(fd)
+            }
+        };
+        self.running.joins.push(OneJoin {
+            how: join.how.clone(),
+            parts,
+            into,
+            file,
+        });
+        Ok(())
+    }
+}
+
+/// The number of the first descriptor that is neither input, output nor errors.
+const FIRST_INPUT: i32 = 3;
+
+/// How much a pipe holds that a part of a file goes through.
+const FEED: usize = 1 << 20;
+
+fn first_credit(source: &Source) -> u32 {
+    match source {
+        Source::Relay(_) => WINDOW,
+        _ => FIRST_IN,
+    }
+}
+
+fn null(flags: OFlags) -> Result<OwnedFd, String> {
+    let opened = open("/dev/null", flags | OFlags::CLOEXEC, Mode::empty());
+    opened.map_err(|error| format!("/dev/null: {error}"))
+}
+
+impl Feed {
+    /// Writes it all, until its end or until nobody reads.
+    pub fn run(self) {
+        let mut at = self.range.start;
+        while at < self.range.end {
+            let left = usize::try_from(self.range.end - at).unwrap_or(usize::MAX);
+            let flags = SpliceFlags::empty();
+            match splice(
+                &self.file,
+                Some(&mut at),
+                &self.into,
+                None,
+                left.min(FEED),
+                flags,
+            ) {
+                Ok(0) => return,
+                Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::INVAL | Errno::NOSYS) => return self.copy(at),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Writes the rest where the kernel cannot move it.
+    fn copy(&self, mut at: u64) {
+        let mut bytes = vec![0; PIECE];
+        while at < self.range.end {
+            let most = usize::try_from(self.range.end - at).unwrap_or(usize::MAX);
+            let most = most.min(bytes.len());
+            let had = match pread(&self.file, &mut bytes[..most], at) {
+                Ok(0) => return,
+                Ok(had) => had,
+                Err(Errno::INTR) => continue,
+                Err(_) => return,
+            };
+            if flow::write_piece(&self.into, &bytes[..had]).is_err() {
+                return;
+            }
+            at += had as u64;
+        }
+    }
 }
 
 /// Our own program, about to become the command; through a shell where signals are to be ignored, which that can do and Rust cannot.
-fn command(process: &Process, program: &Path, views: &Views) -> Result<Command, String> {
+fn command(
+    process: &Process,
+    words: &[Vec<u8>],
+    program: &Path,
+    views: &Views,
+) -> Result<Command, String> {
     let me = std::env::current_exe().map_err(|error| error.to_string())?;
     let launch = Launch {
         program: program.as_os_str().as_bytes().to_vec(),
@@ -240,7 +562,7 @@ fn command(process: &Process, program: &Path, views: &Views) -> Result<Command, 
         shell
     };
     command.arg(launch::WORD).arg(launch.to_word());
-    command.args(process.words.iter().map(|word| OsStr::from_bytes(word)));
+    command.args(words.iter().map(|word| OsStr::from_bytes(word)));
     command.env_clear();
     for pair in &process.environment {
         let equals = pair.iter().position(|&byte| byte == b'=');

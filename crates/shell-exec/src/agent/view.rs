@@ -302,6 +302,19 @@ impl Views {
             Err(format!("{}: looks different on the host", name()))
         }
     }
+
+    /// Whether the last byte of a file is a newline, or it has none.
+    pub fn ends_line(&self, path: &[u8]) -> Result<bool, String> {
+        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let told = |error: rustix::io::Errno| error.to_string();
+        let size = rustix::fs::fstat(&file).map_err(told)?.st_size as u64;
+        let Some(last) = size.checked_sub(1) else {
+            return Ok(true);
+        };
+        let mut byte = [0];
+        let had = rustix::io::pread(&file, &mut byte, last).map_err(told)?;
+        Ok(had == 1 && byte == *b"\n")
+    }
 }
 
 /// Whether what is here may be what the near side sees. It may be newer: mounts show what files were some seconds ago, and who

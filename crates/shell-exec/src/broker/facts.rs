@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStringExt;
 
 use shell_plan::annotation::Annotation;
 use shell_plan::plan::{
-    Facts, FileKind, Host, Learned, Mount, Named, Part, Place, Plan, Stage, Stdin, Stdout, There,
+    Facts, FileKind, Host, Learned, Mount, Named, Place, Stage, Stdin, Stdout, There,
 };
 
-use super::decide::Away;
 use crate::annotations;
-use crate::wire::{FileFact, HostState, Seen, StageCall, Stdio};
+use crate::load;
+use crate::wire::{FileFact, HostState, Seen, StageCall, Stdio, View};
 
 /// A link of which nothing is known: 20 ms and 600 Mb/s are those of two sites of one country.
 const ROUND_TRIP_S: f64 = 0.02;
@@ -29,6 +29,24 @@ const MOUNT_SHARE: f64 = 0.8;
 /// over 20 ms and 600 Mb/s reads 11.7 MB/s.)
 const AHEAD: f64 = 262_144.0;
 
+/// The hosts that have anything to do with a chain.
+pub fn hosts_of(chain: &[StageCall]) -> Vec<String> {
+    let places = chain.iter().filter_map(|call| call.place.as_ref().ok());
+    let hosts = places.flat_map(|place| &place.hosts);
+    let mut names: Vec<String> = hosts.map(|(name, _)| name.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// All mounts of a host, as a chain's stages see them.
+pub fn views_of<'a>(chain: &'a [StageCall], name: &str) -> &'a [View] {
+    let places = chain.iter().filter_map(|call| call.place.as_ref().ok());
+    let mut hosts = places.flat_map(|place| &place.hosts);
+    let found = hosts.find(|(host, _)| host == name);
+    found.map_or(&[], |(_, views)| views)
+}
+
 /// The annotations of a chain's commands, which the facts refer to.
 pub fn annotations(chain: &[StageCall]) -> Vec<Option<Annotation>> {
     chain
@@ -40,28 +58,40 @@ pub fn annotations(chain: &[StageCall]) -> Vec<Option<Annotation>> {
         .collect()
 }
 
-/// What the planner is told.
+/// What the planner is told. `unended`: files whose last line has no end; of all others it is said that it has, and who runs the plan looks whether that
+/// is so.
 pub fn facts<'a>(
     chain: &[StageCall],
     annotations: &'a [Option<Annotation>],
     known: &[HostState],
     learned: Learned,
+    unended: &[Vec<u8>],
 ) -> Facts<'a> {
     let place = |host: Option<&String>| {
         let at = host.and_then(|host| known.iter().position(|known| known.name == *host));
         at.map_or(Place::Here, Place::Host)
     };
     let stages = (chain.iter().zip(annotations).enumerate())
-        .map(|(number, (call, annotation))| stage(chain, number, call, annotation, known, &place))
+        .map(|(number, (call, annotation))| {
+            let mut stage = stage(chain, number, call, annotation, known, &place);
+            if let Ok(of) = &call.place {
+                for (named, file) in stage.files.iter_mut().zip(&of.files) {
+                    named.ends_line = !unended.contains(&file.path);
+                }
+            }
+            stage
+        })
         .collect();
     let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     Facts {
         stages,
         hosts: known.iter().map(host).collect(),
         direct: Vec::new(),
-        idle_cores: cores,
+        idle_cores: load::idle_cores(cores, load::load()),
         link: None,
         learned,
+        fractions: false,
+        eager: false,
     }
 }
 
@@ -75,8 +105,7 @@ fn host(known: &HostState) -> Host {
         round_trip_s,
         down,
         up: down,
-        // One process for each stage: the agent cuts nothing yet.
-        idle_cores: known.idle_cores.unwrap_or(1.0).min(1.0),
+        idle_cores: known.idle_cores.unwrap_or(1.0),
         disk: DISK,
         mount: Mount {
             read: (down * MOUNT_SHARE).min(AHEAD / round_trip_s),
@@ -86,7 +115,8 @@ fn host(known: &HostState) -> Host {
             // The helper has seen to what this mount shows.
             differs: Vec::new(),
         },
-        any_name: true,
+        // What is sent there has another name there.
+        any_name: false,
     }
 }
 
@@ -98,9 +128,15 @@ fn stage<'a>(
     known: &[HostState],
     place: &dyn Fn(Option<&String>) -> Place,
 ) -> Stage<'a> {
-    let named = |fact: &FileFact| named(fact.seen, place(fact.host.as_ref()), Some(fact.identity));
+    let of_fact =
+        |fact: &FileFact| named(fact.seen, place(fact.host.as_ref()), Some(fact.identity));
     let there = |stdio: &Stdio| match stdio {
-        Stdio::There { host, seen, .. } => Some(named_there(*seen, place(Some(host)))),
+        Stdio::There {
+            host,
+            seen,
+            identity,
+            ..
+        } => Some(named(*seen, place(Some(host)), Some(*identity))),
         _ => None,
     };
     let name = call.words.first().cloned().unwrap_or_default();
@@ -127,10 +163,10 @@ fn stage<'a>(
         words: call.words.clone(),
         call: meaning,
         environment: environment.collect(),
-        files: of.map_or(Vec::new(), |of| of.files.iter().map(named).collect()),
+        files: of.map_or(Vec::new(), |of| of.files.iter().map(of_fact).collect()),
         programs: of.map_or(Vec::new(), |of| {
             let one = |(text, file): &(Option<Vec<u8>>, Option<FileFact>)| {
-                (text.clone(), file.as_ref().map(named))
+                (text.clone(), file.as_ref().map(of_fact))
             };
             of.programs.iter().map(one).collect()
         }),
@@ -154,8 +190,9 @@ fn stage<'a>(
             Stdio::Terminal => Stdout::Terminal,
             _ => Stdout::Other,
         },
-        // Names of files are the same there, and the order is kept.
+        // Names of files are the same there, and one process keeps the order.
         joined_errors: false,
+        merged: call.is_merged,
         there: (known.iter())
             .map(|host| {
                 if host.different.contains(&name) {
@@ -166,10 +203,6 @@ fn stage<'a>(
             })
             .collect(),
     }
-}
-
-fn named_there(seen: Seen, at: Place) -> Named {
-    named(seen, at, None)
 }
 
 fn named(seen: Seen, at: Place, identity: Option<u64>) -> Named {
@@ -187,22 +220,4 @@ fn named(seen: Seen, at: Place, identity: Option<u64>) -> Named {
         ends_line: false,
         identity: identity.filter(|identity| *identity != 0),
     }
-}
-
-/// The groups of a plan that can be run: those with one lane, which has all of its input.
-pub fn away(plan: &Plan, known: &[HostState]) -> Vec<Away> {
-    let groups = plan.groups.iter().filter_map(|group| {
-        let [lane] = group.lanes.as_slice() else {
-            return None;
-        };
-        let is_simple = lane.part == Part::All
-            && lane.moved.is_empty()
-            && group.moved.is_empty()
-            && group.place == Place::Host(lane.host);
-        is_simple.then(|| Away {
-            stages: group.stages.clone(),
-            host: known[lane.host].name.clone(),
-        })
-    });
-    groups.collect()
 }

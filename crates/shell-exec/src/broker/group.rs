@@ -3,40 +3,84 @@
 //! The invariant: no helper's process ends before all of the group has: then each could still run its command here if the connection
 //! is lost, with the pipes between them that the shell made and that nobody has used.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use shell_plan::annotation::Status;
+
 use super::host::Connection;
+use super::work::{Role, Stream};
+use crate::combine;
 use crate::flow::Outgoing;
-use crate::wire::{Ending, Frame, FromAgent, FromBroker, Record, ToAgent};
+use crate::wire::{Ending, Frame, FromAgent, FromBroker, Job, Misfit, Record, ToAgent};
 
-/// The numbers of a helper's streams.
-pub const STDIN: u32 = 1;
-/// Standard output.
-pub const STDOUT: u32 = 2;
-/// Standard error.
-pub const STDERR: u32 = 3;
-
-/// A stage that runs elsewhere, as its helper is to be told.
+/// A stage that runs elsewhere, and its helper.
 pub struct Member {
     /// The way to the helper.
     pub helper: Outgoing,
-    /// The streams of the connection that are its input, output and errors.
-    pub streams: [Option<u32>; 3],
-    /// What it is told when it runs.
-    pub role: FromBroker,
+    /// How it stands for the stage.
+    pub role: Role,
+}
+
+/// What one host does for a group.
+pub struct Leg {
+    /// The connection to it.
+    pub connection: Arc<Connection>,
+    /// What it is to do.
+    pub job: Job,
+    /// Of each process, whose it is.
+    pub member_of: Vec<usize>,
+    /// Of each join, whose input (0) or output (1) it reads or writes, if it does.
+    pub descriptor_of: Vec<Option<(usize, usize)>>,
+    /// The host, for people.
+    pub host: String,
+}
+
+/// What a group is to do.
+pub struct Task {
+    /// What each host does.
+    pub legs: Vec<Leg>,
+    /// The leg that is begun when all others have, if it cannot be done again.
+    pub last: Option<usize>,
+    /// Its stages.
+    pub members: Vec<Member>,
+    /// Streams from one leg to another.
+    pub relays: Vec<(Stream, Stream)>,
+    /// All of it may be run again from the beginning.
+    pub again: bool,
+    /// What is kept of it.
+    pub record: Record,
+    /// See there.
+    pub otherwise: Otherwise,
 }
 
 /// A group.
 pub struct Group {
-    connection: Arc<Connection>,
-    job: u32,
+    legs: Vec<Leg>,
+    /// The leg that is begun when all others have.
+    last: Option<usize>,
     members: Vec<Member>,
+    /// Where each stream of a leg leads.
+    routes: HashMap<Stream, Route>,
+    again: bool,
     progress: Mutex<Progress>,
     record: Mutex<Record>,
     since: Instant,
     records: Arc<Records>,
+    otherwise: Otherwise,
+}
+
+/// What is done if something is otherwise than it was taken to be; whether the stages are to be planned again, or that is only to be remembered.
+pub type Otherwise = Box<dyn Fn(Misfit, bool) + Send + Sync>;
+
+/// The other end of a stream.
+#[derive(Clone, Copy)]
+enum Route {
+    /// A helper, and the stream's number there.
+    Helper(usize, u32),
+    /// Another leg, and the stream's number there.
+    Leg(Stream),
 }
 
 /// What ran elsewhere lately.
@@ -64,8 +108,17 @@ impl Records {
 }
 
 struct Progress {
-    started: bool,
+    /// Which legs have begun.
+    started: Vec<bool>,
+    /// Whether helpers know that they stand for something elsewhere.
+    is_begun: bool,
     over: bool,
+    /// Of each leg's processes, how they ended.
+    endings: Vec<Vec<Option<Ending>>>,
+    /// Of each leg's joins, whether they have.
+    joined: Vec<Vec<bool>>,
+    /// Where each member's input and output ended.
+    positions: Vec<[Option<u64>; 2]>,
     exited: Vec<bool>,
     written: Vec<bool>,
     /// Who has written messages.
@@ -75,52 +128,85 @@ struct Progress {
     held_bytes: usize,
     /// Whether nothing waits any more.
     is_told: bool,
+    /// Frames from one leg to another that has not begun.
+    early: Vec<(Stream, Frame)>,
+    /// Bytes that came by each leg.
+    came: Vec<u64>,
 }
 
 /// How many bytes of messages wait, at most.
 const HELD: usize = 64 << 10;
 
 impl Group {
-    /// A group whose job is about to be sent.
-    pub fn new(
-        connection: &Arc<Connection>,
-        job: u32,
-        members: Vec<Member>,
-        record: Record,
-        records: &Arc<Records>,
-    ) -> Arc<Group> {
-        let count = members.len();
-        let group = Arc::new(Group {
-            connection: connection.clone(),
-            job,
+    /// A group that is about to begin: [`Group::begin`] is next.
+    pub fn new(task: Task, records: &Arc<Records>) -> Arc<Group> {
+        let Task {
+            legs,
+            last,
             members,
+            relays,
+            again,
+            record,
+            otherwise,
+        } = task;
+        let count = members.len();
+        let of_helpers = members.iter().enumerate().flat_map(|(member, of)| {
+            let streams = of.role.streams.iter().zip(1..);
+            streams.map(move |(stream, number)| (*stream, Route::Helper(member, number)))
+        });
+        let of_relays = (relays.into_iter())
+            .flat_map(|(from, to)| [(from, Route::Leg(to)), (to, Route::Leg(from))]);
+        let group = Arc::new(Group {
+            routes: of_helpers.chain(of_relays).collect(),
+            again,
             progress: Mutex::new(Progress {
-                started: false,
+                started: vec![false; legs.len()],
+                is_begun: false,
                 over: false,
+                endings: (legs.iter())
+                    .map(|leg| vec![None; leg.job.processes.len()])
+                    .collect(),
+                joined: (legs.iter())
+                    .map(|leg| vec![false; leg.job.joins.len()])
+                    .collect(),
+                positions: vec![[None; 2]; count],
                 exited: vec![false; count],
                 written: vec![false; count],
                 complains: vec![false; count],
                 held: Vec::new(),
                 held_bytes: 0,
-                is_told: false,
+                is_told: !again,
+                early: Vec::new(),
+                came: vec![0; legs.len()],
             }),
+            legs,
+            last,
+            members,
             record: Mutex::new(record),
             since: Instant::now(),
             records: records.clone(),
+            otherwise,
         });
-        if !group.can_be_repeated() {
-            group.progress().is_told = true;
+        for (leg, of) in group.legs.iter().enumerate() {
+            of.connection
+                .enter(of.job.number, &group.streams(leg), &group, leg);
         }
-        connection.enter(job, &group.streams(), &group);
         group
     }
 
-    fn streams(&self) -> Vec<u32> {
-        self.members
-            .iter()
-            .flat_map(|member| member.streams)
-            .flatten()
-            .collect()
+    /// The hosts are told what to do. One that may leave something behind is told when all others have begun: should one refuse, nothing has happened.
+    pub fn begin(&self) {
+        let waits = |leg: usize| !self.again && self.legs.len() > 1 && self.last == Some(leg);
+        for (leg, of) in self.legs.iter().enumerate() {
+            if !waits(leg) {
+                of.connection.out.tell(&ToAgent::Start(of.job.clone()));
+            }
+        }
+    }
+
+    fn streams(&self, leg: usize) -> Vec<u32> {
+        let of = self.routes.keys().filter(|(of, _)| *of == leg);
+        of.map(|(_, number)| *number).collect()
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -133,10 +219,14 @@ impl Group {
 
     /// It is over: for those who ask what was.
     fn keep(&self, trouble: Option<&str>) {
+        let came = self.progress().came.clone();
         self.note(|record| {
             record.took = self.since.elapsed().as_micros() as u64;
             record.trouble = trouble.map(str::to_owned);
-            self.connection.came(record.came, record.took);
+            for (leg, bytes) in self.legs.iter().zip(came) {
+                leg.connection.came(bytes, record.took);
+                leg.connection.ask();
+            }
             self.records.add(record.clone());
         });
     }
@@ -147,24 +237,18 @@ impl Group {
         }
     }
 
-    /// Whether all of it may be run again from the beginning.
-    fn can_be_repeated(&self) -> bool {
-        let repeats =
-            |member: &Member| matches!(member.role, FromBroker::Remote { again: true, .. });
-        self.members.iter().all(repeats)
-    }
-
     /// Whether messages of errors are to wait. What fails before it has given anything is run again here, and complains as it does here:
     /// whatever it was that it may not touch there, or that is called otherwise.
     fn holds(&self, member: usize, stream: u32, bytes: &[u8]) -> bool {
+        let is_error = self.is_error(member, stream);
         let mut progress = self.progress();
         if progress.is_told {
             return false;
         }
-        if stream == STDERR {
+        if is_error {
             progress.complains[member] = true;
             progress.held_bytes += bytes.len();
-            let frame = Frame::Data(STDERR, bytes.to_vec());
+            let frame = Frame::Data(stream, bytes.to_vec());
             progress.held.push((member, frame));
             if progress.held_bytes < HELD {
                 return true;
@@ -172,7 +256,11 @@ impl Group {
         }
         drop(progress);
         self.tell_held();
-        stream == STDERR
+        is_error
+    }
+
+    fn is_error(&self, member: usize, stream: u32) -> bool {
+        self.members[member].role.stderr.streams.contains(&stream)
     }
 
     /// What waited is passed on, and nothing waits from now on.
@@ -184,100 +272,219 @@ impl Group {
         }
     }
 
-    /// A frame from the agent, for one of the helpers.
-    pub fn pass(&self, frame: Frame) {
-        let (Frame::Data(number, _)
-        | Frame::Credit(number, _)
-        | Frame::End(number)
-        | Frame::Reset(number)) = frame
-        else {
+    /// A frame from an agent, for one of the helpers or another agent.
+    pub fn pass(&self, leg: usize, frame: Frame) {
+        let Some(number) = frame.stream() else {
             return;
         };
-        let of = |(at, member): (usize, &Member)| {
-            let index = member.streams.iter().position(|s| *s == Some(number))?;
-            Some((at, index as u32 + STDIN))
-        };
-        let Some((member, stream)) = self.members.iter().enumerate().find_map(of) else {
-            return;
-        };
-        match &frame {
-            Frame::Data(_, bytes) => {
-                self.note(|record| record.came += bytes.len() as u64);
-                if self.holds(member, stream, bytes) {
-                    return;
-                }
-            }
-            Frame::End(_) if stream == STDERR => {
-                let mut progress = self.progress();
-                if !progress.is_told {
-                    progress.held.push((member, Frame::End(STDERR)));
-                    return;
-                }
-            }
-            _ => {}
+        if let Frame::Data(_, bytes) = &frame {
+            self.note(|record| record.came += bytes.len() as u64);
+            self.progress().came[leg] += bytes.len() as u64;
         }
-        self.members[member].helper.send(frame.renumbered(stream));
+        match self.routes.get(&(leg, number)) {
+            None => {}
+            Some(&Route::Leg(to)) => self.relay(to, frame),
+            Some(&Route::Helper(member, stream)) => {
+                match &frame {
+                    Frame::Data(_, bytes) if self.holds(member, stream, bytes) => return,
+                    Frame::End(_) if self.is_error(member, stream) => {
+                        let mut progress = self.progress();
+                        if !progress.is_told {
+                            progress.held.push((member, Frame::End(stream)));
+                            return;
+                        }
+                    }
+                    _ => {}
+                }
+                self.members[member].helper.send(frame.renumbered(stream));
+            }
+        }
+    }
+
+    /// A frame from one agent for another one.
+    fn relay(&self, to: Stream, frame: Frame) {
+        if let Frame::Data(_, bytes) = &frame {
+            self.note(|record| record.went += bytes.len() as u64);
+        }
+        let mut progress = self.progress();
+        if progress.over {
+            return;
+        }
+        // It does not know the stream yet.
+        if !progress.started[to.0] {
+            progress.early.push((to, frame));
+            return;
+        }
+        drop(progress);
+        self.legs[to.0].connection.out.send(frame.renumbered(to.1));
     }
 
     /// A frame from a helper, for the agent.
     pub fn pass_back(&self, member: usize, frame: Frame) {
-        let number = match &frame {
-            Frame::Message(_) => return,
-            Frame::Data(number, _)
-            | Frame::Credit(number, _)
-            | Frame::End(number)
-            | Frame::Reset(number) => *number,
+        let Some(number) = frame.stream() else {
+            return;
         };
         if let Frame::Data(_, bytes) = &frame {
             self.note(|record| record.went += bytes.len() as u64);
         }
-        let index = number.wrapping_sub(STDIN) as usize;
-        let stream = self.members[member].streams.get(index).copied().flatten();
-        if let Some(stream) = stream {
-            self.connection.out.send(frame.renumbered(stream));
+        let index = number.wrapping_sub(1) as usize;
+        let stream = self.members[member].role.streams.get(index);
+        if let Some(&(leg, stream)) = stream {
+            self.legs[leg].connection.out.send(frame.renumbered(stream));
         }
     }
 
-    /// What the agent says of the job.
-    pub fn hear(&self, message: FromAgent) {
+    /// What an agent says of its job.
+    pub fn hear(&self, leg: usize, message: FromAgent) {
         match message {
-            FromAgent::Started { .. } => {
-                let mut progress = self.progress();
-                if progress.over {
-                    return;
-                }
-                progress.started = true;
-                for member in &self.members {
-                    member.helper.tell(&member.role);
-                }
-            }
-            FromAgent::Refused { why, different, .. } => {
-                if let Some(process) = different {
+            FromAgent::Started { .. } => self.started(leg),
+            FromAgent::Refused {
+                why,
+                different,
+                misfit,
+                ..
+            } => {
+                let process = different.and_then(|process| {
+                    let of = &self.legs[leg];
+                    let member = *of.member_of.get(process as usize)?;
+                    Some((of, member))
+                });
+                if let Some((of, member)) = process {
                     self.note(|record| {
-                        if let Some(command) = record.commands.get(process as usize) {
-                            self.connection.differs(command);
+                        if let Some(command) = record.commands.get(member) {
+                            of.connection.differs(command);
                         }
                     });
                 }
-                self.progress().over = true;
-                self.connection.leave(self.job, &self.streams());
+                if std::mem::replace(&mut self.progress().over, true) {
+                    return;
+                }
+                self.cancel();
                 self.keep(Some(&why));
-                self.tell_all(&FromBroker::Local { why });
+                match misfit {
+                    Some(misfit) => (self.otherwise)(misfit, true),
+                    None => self.tell_all(&FromBroker::Local { why }),
+                }
             }
             FromAgent::Exited {
                 process,
                 ending,
                 positions,
                 ..
-            } => self.exited(process as usize, ending, positions),
-            FromAgent::Hello(_) | FromAgent::Pong(_) | FromAgent::Compared(_) => {}
+            } => self.ended(leg, process as usize, ending, positions),
+            FromAgent::Joined {
+                join,
+                position,
+                trouble,
+                ..
+            } => self.joined(leg, join as usize, position, trouble),
+            FromAgent::Hello(_) | FromAgent::Pong { .. } | FromAgent::Compared(_) => {}
         }
     }
 
-    fn exited(&self, member: usize, ending: Ending, positions: [Option<u64>; 2]) {
-        let Some(of) = self.members.get(member) else {
+    /// A leg has begun.
+    fn started(&self, leg: usize) {
+        let mut progress = self.progress();
+        if progress.over {
+            return;
+        }
+        progress.started[leg] = true;
+        let early = std::mem::take(&mut progress.early);
+        for (to, frame) in early {
+            if to.0 == leg {
+                self.legs[leg].connection.out.send(frame.renumbered(to.1));
+            } else {
+                progress.early.push((to, frame));
+            }
+        }
+        let missing: Vec<usize> = (0..self.legs.len())
+            .filter(|&leg| !progress.started[leg])
+            .collect();
+        match missing.as_slice() {
+            [] => {
+                progress.is_begun = true;
+                let mut hosts: Vec<&str> = Vec::new();
+                for leg in &self.legs {
+                    if !hosts.contains(&leg.host.as_str()) {
+                        hosts.push(&leg.host);
+                    }
+                }
+                for member in &self.members {
+                    let Role {
+                        stdin,
+                        stdout,
+                        stderr,
+                        files,
+                        ..
+                    } = member.role.clone();
+                    member.helper.tell(&FromBroker::Remote {
+                        host: hosts.join(", "),
+                        stdin,
+                        stdout,
+                        stderr,
+                        files,
+                        again: self.again,
+                    });
+                }
+            }
+            [only] if self.last == Some(*only) && !self.again && leg != *only => {
+                let of = &self.legs[*only];
+                of.connection.out.tell(&ToAgent::Start(of.job.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// A process has ended; with the last of a member's, that has.
+    fn ended(&self, leg: usize, process: usize, ending: Ending, positions: [Option<u64>; 2]) {
+        let Some(&member) = self.legs[leg].member_of.get(process) else {
             return;
         };
+        let ending = {
+            let mut progress = self.progress();
+            progress.endings[leg][process] = Some(ending);
+            let moves = [self.members[member].role.moves_input, true];
+            for (side, position) in positions.into_iter().enumerate() {
+                let position = position.filter(|_| moves[side]);
+                let known = &mut progress.positions[member][side];
+                *known = (*known).max(position);
+            }
+            let mut all = Vec::new();
+            for (of, endings) in self.legs.iter().zip(&progress.endings) {
+                let own = of.member_of.iter().zip(endings);
+                all.extend(own.filter(|(of, _)| **of == member).map(|(_, e)| *e));
+            }
+            let all: Option<Vec<Ending>> = all.into_iter().collect();
+            all.map(|all| together(self.members[member].role.status, &all))
+        };
+        if let Some(ending) = ending {
+            self.exited(member, ending);
+        }
+    }
+
+    /// A join has ended.
+    fn joined(&self, leg: usize, join: usize, position: Option<u64>, trouble: Option<String>) {
+        if let Some(why) = trouble {
+            (self.otherwise)(Misfit::Apart, false);
+            self.abandon(&why);
+            return;
+        }
+        {
+            let mut progress = self.progress();
+            let Some(joined) = progress.joined[leg].get_mut(join) else {
+                return;
+            };
+            *joined = true;
+            let descriptor = self.legs[leg].descriptor_of.get(join).copied().flatten();
+            if let Some((member, side)) = descriptor {
+                progress.positions[member][side] = position;
+            }
+        }
+        self.settle();
+        self.perhaps_over();
+    }
+
+    fn exited(&self, member: usize, ending: Ending) {
         let fails = {
             let mut progress = self.progress();
             progress.exited[member] = true;
@@ -286,34 +493,58 @@ impl Group {
             let failed = is_ours || ending != Ending::Status(0) && progress.complains[member];
             failed && !progress.is_told && !progress.over
         };
-        if fails && self.can_be_repeated() {
+        if fails && self.again {
             self.abandon("it failed there before it had given anything");
             return;
         }
-        let exited = Frame::of(&FromBroker::Exited { ending, positions });
-        let all_have = {
+        {
             let mut progress = self.progress();
+            let exited = Frame::of(&FromBroker::Exited { ending });
             if progress.is_told {
-                of.helper.send(exited);
+                self.members[member].helper.send(exited);
             } else {
                 progress.held.push((member, exited));
             }
-            progress.exited.iter().all(|&is| is)
+        }
+        self.settle();
+        self.perhaps_over();
+    }
+
+    /// What waits is passed on if nothing more can come that would make it wrong.
+    fn settle(&self) {
+        let is_settled = {
+            let progress = self.progress();
+            let mut joined = progress.joined.iter().flatten();
+            progress.exited.iter().all(|&is| is) && joined.all(|&is| is)
         };
-        if all_have {
+        if is_settled {
             self.tell_held();
         }
-        self.perhaps_over();
     }
 
     /// All of it is to run here.
     pub fn abandon(&self, why: &str) {
-        self.connection.out.tell(&ToAgent::Cancel { job: self.job });
-        for member in 0..self.members.len() {
-            self.close(member);
+        if std::mem::replace(&mut self.progress().over, true) {
+            return;
         }
-        self.connection.leave(self.job, &self.streams());
-        self.lost(why);
+        self.cancel();
+        self.keep(Some(why));
+        self.tell_all(&FromBroker::Lost(why.to_owned()));
+    }
+
+    /// What still runs is ended, and nothing of it is heard any more.
+    fn cancel(&self) {
+        for (leg, of) in self.legs.iter().enumerate() {
+            let job = of.job.number;
+            of.connection.out.tell(&ToAgent::Cancel { job });
+            let streams = self.streams(leg);
+            for &number in &streams {
+                // Of those that come here the one counts, of the others the other.
+                of.connection.out.send(Frame::Reset(number));
+                of.connection.out.send(Frame::End(number));
+            }
+            of.connection.leave(job, &streams);
+        }
     }
 
     /// A helper has written all that there was.
@@ -324,24 +555,29 @@ impl Group {
 
     /// A helper has got a signal.
     pub fn signal(&self, member: usize, signal: i32) {
-        self.connection.out.tell(&ToAgent::Signal {
-            job: self.job,
-            process: member as u32,
-            signal,
-        });
+        for of in &self.legs {
+            let own = of.member_of.iter().enumerate();
+            for (process, _) in own.filter(|(_, is)| **is == member) {
+                of.connection.out.tell(&ToAgent::Signal {
+                    job: of.job.number,
+                    process: process as u32,
+                    signal,
+                });
+            }
+        }
     }
 
     /// A helper is gone, killed most likely.
     pub fn gone(&self, member: usize) {
-        let started = {
+        let is_begun = {
             let mut progress = self.progress();
             if progress.over {
                 return;
             }
             progress.written[member] = true;
-            progress.started
+            progress.is_begun
         };
-        if started {
+        if is_begun {
             self.kill(member);
             self.perhaps_over();
         } else {
@@ -352,43 +588,58 @@ impl Group {
 
     fn kill(&self, member: usize) {
         self.signal(member, nix::sys::signal::Signal::SIGKILL as i32);
-        self.close(member);
-    }
-
-    /// What a process and its children still write is nobody's, and nothing more comes for it.
-    fn close(&self, member: usize) {
-        for stream in self.members[member].streams[1..].iter().flatten() {
-            self.connection.out.send(Frame::Reset(*stream));
-        }
-        if let Some(stream) = self.members[member].streams[0] {
-            self.connection.out.send(Frame::End(stream));
+        let role = &self.members[member].role;
+        for (&(leg, number), stream) in role.streams.iter().zip(1..) {
+            let is_fed = role.stdin == Some(stream) || role.files.iter().any(|f| f.0 == stream);
+            // What the processes still write is nobody's, and nothing more comes for them.
+            let frame = if is_fed {
+                Frame::End(number)
+            } else {
+                Frame::Reset(number)
+            };
+            self.legs[leg].connection.out.send(frame);
         }
     }
 
     fn perhaps_over(&self) {
-        {
+        let positions = {
             let mut progress = self.progress();
             let all = |list: &[bool]| list.iter().all(|&is| is);
-            if progress.over || !all(&progress.exited) || !all(&progress.written) {
+            let is_joined = progress.joined.iter().all(|joined| all(joined));
+            if progress.over || !is_joined || !all(&progress.exited) || !all(&progress.written) {
                 return;
             }
             progress.over = true;
+            progress.positions.clone()
+        };
+        for (leg, of) in self.legs.iter().enumerate() {
+            of.connection.leave(of.job.number, &self.streams(leg));
         }
-        self.connection.leave(self.job, &self.streams());
         self.keep(None);
-        self.tell_all(&FromBroker::Done);
+        for (member, positions) in self.members.iter().zip(positions) {
+            member.helper.tell(&FromBroker::Done { positions });
+        }
     }
 
-    /// The connection is lost.
+    /// A connection is lost.
     pub fn lost(&self, why: &str) {
-        {
-            let mut progress = self.progress();
-            if progress.over {
-                return;
-            }
-            progress.over = true;
-        }
-        self.keep(Some(why));
-        self.tell_all(&FromBroker::Lost(why.to_owned()));
+        self.abandon(why);
     }
+}
+
+/// How processes that are one stage ended, as one would have.
+fn together(status: Status, endings: &[Ending]) -> Ending {
+    if let [only] = endings {
+        return *only;
+    }
+    let numbers: Vec<i32> = (endings.iter())
+        .map(|ending| match ending {
+            Ending::Status(status) => i32::from(*status),
+            Ending::Signal(signal) => 128 + signal,
+        })
+        .collect();
+    let whole = combine::status(status, &numbers);
+    let by_signal = |ending: &&Ending| matches!(ending, Ending::Signal(s) if 128 + s == whole);
+    let signal = endings.iter().find(by_signal);
+    signal.copied().unwrap_or(Ending::Status(whole as u8))
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::group::Group;
 use crate::flow::{Outgoing, locked};
+use crate::load::idle_cores;
 use crate::wire::{FarHello, Frame, FromAgent, Hello, HostState, PIECE, PROTOCOL, ToAgent, View};
 
 /// How long a host that could not be reached is left alone; twice as long each time, but not longer than the second.
@@ -95,9 +96,10 @@ pub struct Connection {
     pub out: Outgoing,
     /// What it said of itself.
     pub hello: FarHello,
-    groups: Mutex<HashMap<u32, Arc<Group>>>,
-    /// Which group a stream is of.
-    streams: Mutex<HashMap<u32, Arc<Group>>>,
+    /// Which group a job is of, and which of its legs it is.
+    groups: Mutex<HashMap<u32, (Arc<Group>, usize)>>,
+    /// The same of a stream.
+    streams: Mutex<HashMap<u32, (Arc<Group>, usize)>>,
     heard: AtomicU64,
     is_lost: AtomicBool,
     since: Instant,
@@ -107,6 +109,8 @@ pub struct Connection {
     asked: AtomicU64,
     /// How fast bytes came at best, in bytes in a second; 0: not measured.
     down: AtomicU64,
+    /// As the agent told it last; see [`FarHello::load`].
+    load: AtomicU32,
     /// Commands that are others there.
     different: Mutex<Vec<String>>,
 }
@@ -143,6 +147,7 @@ impl Host {
         }
         if let State::Open(connection) = &*state {
             let hello = &connection.hello;
+            let load = connection.load.load(Ordering::Relaxed);
             let micros = |cell: &AtomicU64| match cell.load(Ordering::Relaxed) {
                 0 => None,
                 measured => Some(measured as f64),
@@ -151,8 +156,7 @@ impl Host {
             known.different = locked(&connection.different).clone();
             known.round_trip_s = micros(&connection.round_trip).map(|micros| micros / 1e6);
             known.down = micros(&connection.down);
-            known.idle_cores =
-                Some((f64::from(hello.cores) - f64::from(hello.load) / 100.0).max(0.3));
+            known.idle_cores = Some(idle_cores(hello.cores.into(), f64::from(load) / 100.0));
         }
         known
     }
@@ -239,6 +243,7 @@ impl Host {
         }
         let connection = Arc::new(Connection {
             out,
+            load: AtomicU32::new(hello.load),
             hello,
             groups: Mutex::default(),
             streams: Mutex::default(),
@@ -304,9 +309,10 @@ impl Host {
 
 impl Connection {
     /// A group begins: messages about its job and frames of its streams go to it.
-    pub fn enter(&self, job: u32, streams: &[u32], group: &Arc<Group>) {
-        locked(&self.groups).insert(job, group.clone());
-        locked(&self.streams).extend(streams.iter().map(|&number| (number, group.clone())));
+    pub fn enter(&self, job: u32, streams: &[u32], group: &Arc<Group>, leg: usize) {
+        let of = (group.clone(), leg);
+        locked(&self.groups).insert(job, of.clone());
+        locked(&self.streams).extend(streams.iter().map(|&number| (number, of.clone())));
         // The connection may have been lost before it was in the list of those who are told.
         if self.is_lost.load(Ordering::SeqCst) {
             group.lost("the connection was cut");
@@ -331,37 +337,33 @@ impl Connection {
         while let Ok(Some(frame)) = Frame::read(from) {
             self.heard
                 .store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
-            let number = match &frame {
-                Frame::Message(payload) => {
-                    match Frame::message(payload) {
-                        Ok(message) => self.hear(message),
-                        Err(_) => return,
-                    }
-                    continue;
+            if let Frame::Message(payload) = &frame {
+                match Frame::message(payload) {
+                    Ok(message) => self.hear(message),
+                    Err(_) => return,
                 }
-                Frame::Data(number, _)
-                | Frame::Credit(number, _)
-                | Frame::End(number)
-                | Frame::Reset(number) => *number,
-            };
-            let group = locked(&self.streams).get(&number).cloned();
-            if let Some(group) = group {
-                group.pass(frame);
+            }
+            let of = frame
+                .stream()
+                .and_then(|number| locked(&self.streams).get(&number).cloned());
+            if let Some((group, leg)) = of {
+                group.pass(leg, frame);
             }
         }
     }
 
     fn hear(&self, message: FromAgent) {
         let job = match &message {
-            FromAgent::Pong(_) => return self.answered(),
+            FromAgent::Pong { load, .. } => return self.answered(*load),
             FromAgent::Hello(_) | FromAgent::Compared(_) => return,
             FromAgent::Started { job }
             | FromAgent::Refused { job, .. }
-            | FromAgent::Exited { job, .. } => *job,
+            | FromAgent::Exited { job, .. }
+            | FromAgent::Joined { job, .. } => *job,
         };
-        let group = locked(&self.groups).get(&job).cloned();
-        if let Some(group) = group {
-            group.hear(message);
+        let of = locked(&self.groups).get(&job).cloned();
+        if let Some((group, leg)) = of {
+            group.hear(leg, message);
         }
     }
 
@@ -373,13 +375,15 @@ impl Connection {
         }
     }
 
-    fn ask(&self) {
+    /// Asks how it is: what is known of it should not be old when the next plan is made.
+    pub fn ask(&self) {
         let now = self.since.elapsed().as_micros() as u64;
         self.asked.store(now, Ordering::Relaxed);
         self.out.tell(&ToAgent::Ping(0));
     }
 
-    fn answered(&self) {
+    fn answered(&self, load: u32) {
+        self.load.store(load, Ordering::Relaxed);
         let now = self.since.elapsed().as_micros() as u64;
         let took = now
             .saturating_sub(self.asked.load(Ordering::Relaxed))
@@ -402,7 +406,7 @@ impl Connection {
         self.is_lost.store(true, Ordering::SeqCst);
         let groups: Vec<_> = locked(&self.groups)
             .drain()
-            .map(|(_, group)| group)
+            .map(|(_, (group, _))| group)
             .collect();
         locked(&self.streams).clear();
         for group in groups {

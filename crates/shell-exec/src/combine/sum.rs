@@ -5,6 +5,8 @@
 
 use std::io::Write;
 
+use shell_plan::program::SumColumn;
+
 use super::{Failure, Lines, Part, add, number};
 
 /// Lines of numbers are few, and nothing may be printed before all are known to fit.
@@ -69,6 +71,117 @@ pub(super) fn sum(parts: Vec<Part>, most: u64, output: &mut dyn Write) -> Result
     output.write_all(&text)?;
     output.flush()?;
     Ok(())
+}
+
+/// The largest whole number from which each smaller one is told apart (IEEE 754, binary64).
+const EXACT_MAX: u64 = 1 << 53;
+
+/// Adds what the lines of parts tell as sums, each with all its digits, and writes columns with tabs between them; nothing where nobody added
+/// anything.
+pub(super) fn sums(
+    parts: Vec<Part>,
+    lines: &[Vec<SumColumn>],
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut parts: Vec<Lines> = parts.into_iter().map(Lines::of).collect();
+    let mut text = Vec::new();
+    for line in lines {
+        let count = line.iter().filter(|column| **column == SumColumn::Sum);
+        let mut sums: Vec<Option<Exact>> = vec![None; count.count()];
+        for part in &mut parts {
+            let told = part.next()?;
+            let told =
+                told.ok_or_else(|| Failure::Unfit("a line of sums is missing".to_owned()))?;
+            for (sum, value) in sums.iter_mut().zip(values(told, line)?) {
+                let Some(value) = value else { continue };
+                *sum = Some(match sum.take() {
+                    None => value,
+                    Some(sum) => sum.plus(value)?,
+                });
+            }
+        }
+        let told = sums.iter().map(|sum| sum.map(|sum| sum.value.to_string()));
+        let told: Vec<String> = told.map(Option::unwrap_or_default).collect();
+        text.extend_from_slice(told.join("\t").as_bytes());
+        text.push(b'\n');
+    }
+    for part in &mut parts {
+        if part.next()?.is_some() {
+            return Err(Failure::Unfit("more lines than there are sums".to_owned()));
+        }
+    }
+    output.write_all(&text)?;
+    Ok(())
+}
+
+/// A whole number, and how large any sum on the way to it may have been.
+#[derive(Clone, Copy)]
+struct Exact {
+    value: i64,
+    most: u64,
+}
+
+impl Exact {
+    fn of(digits: &[u8]) -> Result<Exact, Failure> {
+        let unfit = || {
+            let told = String::from_utf8_lossy(digits);
+            Failure::Unfit(format!("\"{told}\" is no whole number"))
+        };
+        let text = std::str::from_utf8(digits).map_err(|_| unfit())?;
+        // A zero with a sign is told otherwise than one without.
+        let is_whole = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
+        if !is_whole(text.strip_prefix('-').unwrap_or(text)) || text == "-0" {
+            return Err(unfit());
+        }
+        let value: i64 = text.parse().map_err(|_| unfit())?;
+        let most = value.unsigned_abs();
+        (most <= EXACT_MAX)
+            .then_some(Exact { value, most })
+            .ok_or_else(unfit)
+    }
+
+    fn plus(self, other: Exact) -> Result<Exact, Failure> {
+        let most = self.most + other.most;
+        if most > EXACT_MAX {
+            return Err(Failure::Unfit("sums are too large to be exact".to_owned()));
+        }
+        Ok(Exact {
+            value: self.value + other.value,
+            most,
+        })
+    }
+}
+
+/// What a line tells as sums; none where nothing was added.
+fn values(told: &[u8], line: &[SumColumn]) -> Result<Vec<Option<Exact>>, Failure> {
+    let unfit = || {
+        let told = String::from_utf8_lossy(told);
+        Failure::Unfit(format!("\"{told}\" is no line of sums"))
+    };
+    let mut rest = told;
+    let mut values = Vec::new();
+    for (number, column) in line.iter().enumerate() {
+        if number > 0 {
+            rest = rest.strip_prefix(b" ").ok_or_else(unfit)?;
+        }
+        match column {
+            SumColumn::Text(text) => {
+                rest = rest.strip_prefix(text.as_slice()).ok_or_else(unfit)?;
+            }
+            SumColumn::Sum => {
+                let end = rest.iter().position(|&byte| byte == b' ');
+                let (digits, behind) = rest.split_at(end.unwrap_or(rest.len()));
+                rest = behind;
+                let value = (!digits.is_empty()).then(|| Exact::of(digits));
+                values.push(value.transpose()?);
+            }
+        }
+    }
+    if rest.is_empty() {
+        Ok(values)
+    } else {
+        Err(unfit())
+    }
 }
 
 /// The numbers of a line. A blank parts them; others before a number belong to its width.

@@ -17,7 +17,7 @@ use super::refresh::Changed;
 use crate::annotations;
 use crate::mounts::Mount;
 use crate::tools;
-use crate::wire::{Access, Checked, FileFact, Place, Seen, Stdio, View};
+use crate::wire::{Checked, FileFact, Place, Seen, Stdio, Touched, View};
 
 /// What a stage is called with.
 pub struct Stage<'a> {
@@ -64,12 +64,17 @@ fn seen(stat: &rustix::fs::Stat, mount: &Mount) -> Seen {
     }
 }
 
+/// A number that two names have if they are of one file.
+fn identity_of(stat: &rustix::fs::Stat) -> u64 {
+    stat.st_ino ^ stat.st_dev.rotate_left(40)
+}
+
 impl Stage<'_> {
-    /// Where it may run besides here, or why nowhere. `stdin`: what its standard input is.
+    /// Where it may run besides here, or why nowhere. `stdio`: what its standard input and output are.
     ///
     /// # Errors
     /// Why it runs here, for people.
-    pub fn place(&self, stdin: &Stdio) -> Result<Place, String> {
+    pub fn place(&self, stdio: &[Stdio; 2]) -> Result<Place, String> {
         let name = self.words.first().and_then(|word| word.to_str());
         let name = name.ok_or("its name is no text")?;
         let annotation = annotations::of(name).ok_or("there is no annotation of it")?;
@@ -91,15 +96,9 @@ impl Stage<'_> {
             return Err("it tells what looks otherwise over the mount than there".into());
         }
         let mut place = Place {
-            host: None,
-            views: Vec::new(),
-            checks: Vec::new(),
-            access: vec![Access {
-                path: b"/tmp".to_vec(),
-                write: true,
-            }],
+            hosts: Vec::new(),
+            touched: Vec::new(),
             reads_stdin: call.stdin,
-            is_early: call.of.early,
             is_pure: call.of.effect == Effect::Pure,
             files: Vec::new(),
             programs: Vec::new(),
@@ -119,12 +118,12 @@ impl Stage<'_> {
             let writes = call.of.folder == Folder::Writes;
             self.add(&mut place, mount, self.folder, writes)?;
         }
-        if place.host.is_none() {
-            if call.of.effect != Effect::Pure {
-                return Err("it leaves something behind".into());
-            }
-            if let Stdio::There { host, .. } = stdin {
-                place.views = views(self.mounts, host).ok_or("a mount does not answer")?;
+        if place.hosts.is_empty() && call.of.effect != Effect::Pure {
+            return Err("it leaves something behind".into());
+        }
+        for stdio in stdio {
+            if let Stdio::There { host, .. } = stdio {
+                self.add_host(&mut place, host)?;
             }
         }
         Ok(place)
@@ -159,7 +158,6 @@ impl Stage<'_> {
             .map(|(text, _)| text.clone())
             .collect();
         let reading = program::read(language, words, call, &texts);
-        place.is_early |= reading.early;
         match reading.stays {
             Some(why) => Err(why),
             None => Ok(()),
@@ -203,8 +201,10 @@ impl Stage<'_> {
 
     fn add_file(&self, place: &mut Place, name: &[u8], kind: Kind) -> Result<FileFact, String> {
         let name = Path::new(OsStr::from_bytes(name));
+        let path = self.folder.join(name);
         let here = FileFact {
             host: None,
+            path: path.as_os_str().as_bytes().to_vec(),
             seen: ABSENT,
             identity: 0,
         };
@@ -220,14 +220,26 @@ impl Stage<'_> {
                 Err(told("a folder of this machine"))
             };
         }
-        let path = self.folder.join(name);
-        // `..` goes up from where a link leads.
-        if path.components().any(|part| part == Component::ParentDir) {
-            return Err(told("a name with \"..\""));
-        }
-        let mount = self.mount_of(&path).ok_or(told("a file of this machine"))?;
         let write = matches!(kind, Kind::Output | Kind::Update);
-        self.add(place, mount, &path, write)
+        // `..` goes up from where a link leads.
+        let goes_up = path.components().any(|part| part == Component::ParentDir);
+        match self.mount_of(&path) {
+            Some(_) if goes_up => Err(told("a name with \"..\"")),
+            Some(mount) => self.add(place, mount, &path, write),
+            None if !write && kind != Kind::Tree => {
+                sent(here).ok_or(told("a file of this machine"))
+            }
+            None => Err(told("a file of this machine")),
+        }
+    }
+
+    /// Notes that a host has to do with the stage.
+    fn add_host(&self, place: &mut Place, host: &str) -> Result<(), String> {
+        if !place.hosts.iter().any(|(known, _)| known == host) {
+            let views = views(self.mounts, host).ok_or("a mount does not answer")?;
+            place.hosts.push((host.to_owned(), views));
+        }
+        Ok(())
     }
 
     /// Notes that a file of a mount is used.
@@ -238,20 +250,11 @@ impl Stage<'_> {
         path: &Path,
         write: bool,
     ) -> Result<FileFact, String> {
-        match &place.host {
-            Some(host) if *host != mount.host => {
-                return Err(format!("it names files of {host} and of {}", mount.host));
-            }
-            Some(_) => {}
-            None => {
-                place.host = Some(mount.host.clone());
-                place.views = views(self.mounts, &mount.host).ok_or("a mount does not answer")?;
-            }
-        }
+        self.add_host(place, &mount.host)?;
         let mut identity = 0;
         let place_of = match statat(rustix::fs::CWD, path, AtFlags::empty()) {
             Ok(stat) => {
-                identity = stat.st_ino ^ stat.st_dev.rotate_left(40);
+                identity = identity_of(&stat);
                 seen(&stat, mount)
             }
             Err(rustix::io::Errno::NOENT) => ABSENT,
@@ -268,23 +271,19 @@ impl Stage<'_> {
                 return Err(told(&"a link out of the mount"));
             }
         }
-        place.checks.push(Checked {
-            path: path.as_os_str().as_bytes().to_vec(),
-            seen: place_of,
+        let path = path.as_os_str().as_bytes().to_vec();
+        place.touched.push(Touched {
+            host: mount.host.clone(),
+            checked: Checked {
+                path: path.clone(),
+                seen: place_of,
+                ends_line: false,
+            },
+            write,
         });
-        let mut touched = |path: &Path, write| {
-            place.access.push(Access {
-                path: path.as_os_str().as_bytes().to_vec(),
-                write,
-            });
-        };
-        touched(path, write);
-        // A file that is written may be made anew beside the old one.
-        if write {
-            touched(path.parent().unwrap_or(path), true);
-        }
         Ok(FileFact {
             host: Some(mount.host.clone()),
+            path,
             seen: place_of,
             identity,
         })
@@ -293,10 +292,12 @@ impl Stage<'_> {
     /// Files that are changed where this machine would not notice, if the stage runs elsewhere.
     pub fn changed(&self, place: Option<&Place>, stdout: &Stdio) -> Changed {
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-        let written = place.into_iter().flat_map(|place| &place.access);
-        let written = written
-            .filter(|access| access.write)
-            .map(|access| path(&access.path));
+        let written = place.into_iter().flat_map(|place| &place.touched);
+        let written = written.filter(|touched| touched.write).flat_map(|touched| {
+            let file = path(&touched.checked.path);
+            let above = file.parent().map(Path::to_path_buf);
+            std::iter::once(file).chain(above)
+        });
         let output = match stdout {
             Stdio::There { path: name, .. } => Some(path(name)),
             _ => None,
@@ -306,19 +307,6 @@ impl Stage<'_> {
             mount.is_some_and(|mount| !mount.is_nfs())
         };
         Changed::of(written.chain(output).filter(forgets))
-    }
-
-    /// The folder that the command is to be in on its host: the same, or, if it has nothing to do with that, any.
-    pub fn far_folder(&self, place: &Place) -> PathBuf {
-        let is_there = place.views.iter().any(|view| {
-            let at = Path::new(OsStr::from_bytes(&view.at));
-            self.folder.starts_with(at) || at.starts_with(self.folder)
-        });
-        if is_there {
-            self.folder.to_path_buf()
-        } else {
-            PathBuf::from("/")
-        }
     }
 
     /// Descriptors 0 and 1 of this process. `None`: the command would fail with one of them, or do with it what only it knows.
@@ -341,7 +329,7 @@ impl Stage<'_> {
             return None;
         }
         match stat.st_mode & 0o170_000 {
-            0o010_000 => Some(Stdio::Pipe(stat.st_ino ^ stat.st_dev.rotate_left(40))),
+            0o010_000 => Some(Stdio::Pipe(identity_of(&stat))),
             0o020_000 if stat.st_rdev == rustix::fs::makedev(1, 3) => Some(Stdio::Null),
             // Other devices do as they like.
             0o020_000 if rustix::termios::isatty(fd) => Some(Stdio::Terminal),
@@ -387,6 +375,7 @@ impl Stage<'_> {
             at: 0,
             append: opening == Opening::Append,
             seen,
+            identity: found.as_ref().map_or(0, identity_of),
             path: path.into_os_string().as_bytes().to_vec(),
         })
     }
@@ -404,9 +393,36 @@ impl Stage<'_> {
             at: seek(fd, rustix::fs::SeekFrom::Current(0)).ok()?,
             append: flags.contains(OFlags::APPEND),
             seen: seen(&named, mount),
+            identity: identity_of(&named),
             path: path.into_os_string().as_bytes().to_vec(),
         })
     }
+}
+
+/// The longest file of this machine that is sent to a host for what is read there.
+const SENT: u64 = 64 << 20;
+
+/// A file of this machine that may be sent to where it is read; it must be there as long as anybody may begin to read it again.
+fn sent(file: FileFact) -> Option<FileFact> {
+    let path = Path::new(OsStr::from_bytes(&file.path));
+    let opened = open(
+        path,
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    );
+    let stat = fstat(opened.ok()?).ok()?;
+    let size = u64::try_from(stat.st_size).ok()?;
+    let kind = stat.st_mode & 0o170_000;
+    (kind == 0o100_000 && size <= SENT).then(|| FileFact {
+        seen: Seen {
+            kind,
+            size,
+            changed: stat.st_mtime,
+            inode: stat.st_ino,
+        },
+        identity: identity_of(&stat),
+        ..file
+    })
 }
 
 /// Whether messages go where output goes, in one order: into the same pipe or terminal, or to the same place of a file.

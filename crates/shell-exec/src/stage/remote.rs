@@ -5,11 +5,15 @@
 //!
 //! The invariant: as long as the command has not been told to run elsewhere nothing was read, and nothing is lost by running it here.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,10 +24,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
+use super::join::{Joining, Parts};
 use super::refresh::Changed;
-use crate::broker::{STDERR, STDIN, STDOUT};
-use crate::flow::{Inbox, Outgoing, Window, receive_all, send_all};
-use crate::wire::{Ending, FIRST_IN, Frame, FromBroker, StageCall, Stdio, ToBroker, WINDOW};
+use crate::flow::{Inbox, Incoming, Outgoing, Window, receive_all, send_all};
+use crate::wire::{
+    Ending, FIRST_IN, Frame, FromBroker, Output, StageCall, Stdio, ToBroker, WINDOW,
+};
 
 /// How long a broker may take to say anything at all.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -92,10 +98,11 @@ impl Drop for Held {
 
 /// Has a stage run wherever the broker says.
 pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Changed) -> Outcome {
+    let program = PathBuf::from(OsStr::from_bytes(&call.program));
     let ignored = call.limits.ignored.clone();
     let is_loose = call.helpers.is_empty();
     let mut grace = Some(if is_loose { GRACE } else { LONG_GRACE });
-    let follows = (call.place.as_ref()).is_ok_and(|place| place.host.is_none());
+    let follows = (call.place.as_ref()).is_ok_and(|place| place.touched.is_empty());
     let follows = is_loose && follows && matches!(call.stdio[0], Stdio::Pipe(_));
     let mut signals = SigSet::empty();
     for signal in PASSED_ON {
@@ -122,19 +129,24 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
         Err(why) => return Outcome::Here(why),
     };
     list(&format!("on {}", role.host));
+    let incoming = role.stdout.streams.iter().chain(&role.stderr.streams);
+    let outgoing = (role.stdin.iter()).chain(role.files.iter().map(|(stream, _)| stream));
     let stage = Stage {
         changed: Arc::new(changed),
         out: Outgoing::new(write, |_| {}),
-        window: Window::new(FIRST_IN),
-        inboxes: [Inbox::new(), Inbox::new()],
+        windows: outgoing
+            .map(|&stream| (stream, Window::new(FIRST_IN)))
+            .collect(),
+        inboxes: incoming.map(|&stream| (stream, Inbox::new())).collect(),
         pumps: Mutex::default(),
         output_failed: Arc::default(),
         has_ended: AtomicBool::new(false),
         is_lost: Arc::default(),
-        writes: role.stdout,
-        positions: Mutex::default(),
+        writes: !role.stdout.streams.is_empty(),
         again: role.again,
         began_at: beginning(),
+        written: Default::default(),
+        joining: Arc::new(Joining::new(program, held.before)),
     };
     let outcome = stage.serve(&broker, signals, &role);
     // All threads keep signals back from here on: those that are to end this process come last.
@@ -153,9 +165,10 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
 /// How a stage stands for its command.
 struct Role {
     host: String,
-    stdin: bool,
-    stdout: bool,
-    stderr: bool,
+    stdin: Option<u32>,
+    stdout: Output,
+    stderr: Output,
+    files: Vec<(u32, Vec<u8>)>,
     again: bool,
 }
 
@@ -253,6 +266,7 @@ fn answer(
                 stdin,
                 stdout,
                 stderr,
+                files,
                 again,
                 host,
             } => {
@@ -261,12 +275,13 @@ fn answer(
                     stdin,
                     stdout,
                     stderr,
+                    files,
                     again,
                 });
             }
             FromBroker::Local { why } | FromBroker::Lost(why) => return Err(why),
             FromBroker::Exited { .. }
-            | FromBroker::Done
+            | FromBroker::Done { .. }
             | FromBroker::Records(_)
             | FromBroker::Hosts { .. } => {
                 return Err("what the background said was not understood".into());
@@ -278,10 +293,10 @@ fn answer(
 struct Stage {
     changed: Arc<Changed>,
     out: Outgoing,
-    /// Of standard input.
-    window: Arc<Window>,
+    /// Of standard input, and of files of this machine.
+    windows: HashMap<u32, Arc<Window>>,
     /// Of standard output and error.
-    inboxes: [Arc<Inbox>; 2],
+    inboxes: HashMap<u32, Arc<Inbox>>,
     pumps: Mutex<Vec<JoinHandle<()>>>,
     /// Why not all of that could be written.
     output_failed: Arc<Mutex<Option<Errno>>>,
@@ -291,12 +306,13 @@ struct Stage {
     is_lost: Arc<AtomicBool>,
     /// Whether its output comes to this process.
     writes: bool,
-    /// Where the command ended in its input and output, if they are files there.
-    positions: Mutex<[Option<u64>; 2]>,
     /// Whether the command can be begun again here.
     again: bool,
     /// Where standard output was, if it is a file.
     began_at: Option<u64>,
+    /// How many bytes were written to standard output and error.
+    written: [Arc<AtomicU64>; 2],
+    joining: Arc<Joining>,
 }
 
 impl Stage {
@@ -305,36 +321,71 @@ impl Stage {
             let out = self.out.clone();
             std::thread::spawn(move || pass_signals(&signals, &out));
         }
-        if role.stdin
+        if let Some(stream) = role.stdin
             && let Ok(fd) = rustix::stdio::stdin().try_clone_to_owned()
         {
-            let (window, out) = (self.window.clone(), self.out.clone());
-            std::thread::spawn(move || send_all(fd, &window, &out, STDIN));
+            self.read_from(fd, stream);
         }
-        if role.stdout {
-            self.write_to(rustix::stdio::stdout().try_clone_to_owned(), 0, STDOUT);
+        for (stream, path) in &role.files {
+            match File::open(OsStr::from_bytes(path)) {
+                Ok(file) => self.read_from(file.into(), *stream),
+                Err(_) => self.out.tell(&ToBroker::Abandon),
+            }
         }
-        if role.stderr {
-            self.write_to(rustix::stdio::stderr().try_clone_to_owned(), 1, STDERR);
-        }
+        let (stdout, stderr) = (rustix::stdio::stdout(), rustix::stdio::stderr());
+        self.write_to(stdout.try_clone_to_owned(), 0, &role.stdout);
+        self.write_to(stderr.try_clone_to_owned(), 1, &role.stderr);
         self.listen(broker)
     }
 
-    /// Has what comes on a stream written to a descriptor.
-    fn write_to(&self, fd: io::Result<OwnedFd>, inbox: usize, stream: u32) {
-        let (inbox, out) = (self.inboxes[inbox].clone(), self.out.clone());
+    /// Has what a descriptor gives sent on a stream.
+    fn read_from(&self, fd: OwnedFd, stream: u32) {
+        if let Some(window) = self.windows.get(&stream) {
+            let (window, out) = (window.clone(), self.out.clone());
+            std::thread::spawn(move || send_all(fd, &window, &out, stream));
+        }
+    }
+
+    /// Has what comes for a descriptor written to it.
+    fn write_to(&self, fd: io::Result<OwnedFd>, side: usize, output: &Output) {
+        let inbox = |stream: &u32| {
+            self.inboxes
+                .get(stream)
+                .map(|inbox| (*stream, inbox.clone()))
+        };
+        let streams: Vec<(u32, Arc<Inbox>)> = output.streams.iter().filter_map(inbox).collect();
+        if streams.is_empty() {
+            return;
+        }
+        let (out, how) = (self.out.clone(), output.how.clone());
         let failed = self.output_failed.clone();
         let can_go_back = self.again && self.began_at.is_some();
+        let (count, joining) = (self.written[side].clone(), self.joining.clone());
         let pump = std::thread::spawn(move || {
-            let written = match fd {
-                Ok(fd) => receive_all(&fd, &inbox, &out, stream, WINDOW),
+            let written = match (fd, streams.as_slice(), how) {
+                (Ok(fd), [(stream, inbox)], None) => {
+                    receive_all(&fd, inbox, &out, *stream, WINDOW, &count)
+                }
+                (Ok(fd), _, how) => {
+                    let parts = (streams.into_iter())
+                        .map(|(stream, inbox)| Incoming::new(inbox, out.clone(), stream, WINDOW));
+                    let parts = Parts {
+                        parts: parts.collect(),
+                        how,
+                        into: fd,
+                        count,
+                    };
+                    joining.join(parts, &out)
+                }
                 // It is closed: writing to it fails, for the command too.
-                Err(_) => {
-                    out.send(Frame::Reset(stream));
+                (Err(_), _, _) => {
+                    for (stream, _) in streams {
+                        out.send(Frame::Reset(stream));
+                    }
                     Ok(())
                 }
             };
-            if let (STDOUT, Err(error)) = (stream, written) {
+            if let (0, Err(error)) = (side, written) {
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 if can_go_back {
                     out.tell(&ToBroker::Abandon);
@@ -359,20 +410,22 @@ impl Stage {
             };
             match frame {
                 Frame::Message(payload) => match Frame::message(&payload) {
-                    Ok(FromBroker::Exited { ending, positions }) => {
+                    Ok(FromBroker::Exited { ending }) => {
                         ended = Some(ending);
-                        self.window.close();
+                        for window in self.windows.values() {
+                            window.close();
+                        }
                         self.has_ended.store(true, Ordering::SeqCst);
-                        self.finish(positions);
+                        self.finish();
                     }
-                    Ok(FromBroker::Done) => {
+                    Ok(FromBroker::Done { positions }) => {
                         return match ended {
                             // It may have ended well, there; here it could not have written all of its output.
                             Some(_) if self.has_no_reader() => {
                                 Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32))
                             }
                             Some(ending) => {
-                                self.go_on();
+                                go_on(positions);
                                 Outcome::Ended(ending)
                             }
                             None => Outcome::Lost("how it ended was not told".into()),
@@ -382,21 +435,28 @@ impl Stage {
                     _ => {}
                 },
                 Frame::Data(stream, bytes) => {
-                    if let Some(inbox) = self.inbox(stream) {
+                    if let Some(inbox) = self.inboxes.get(&stream) {
                         // One that sends too much is cut off as one that is damaged.
                         if inbox.push(bytes).is_err() {
                             return Outcome::Lost("more came than was asked for".into());
                         }
                     }
                 }
-                Frame::Credit(STDIN, bytes) => self.window.add(bytes),
-                Frame::Reset(STDIN) => self.window.close(),
+                Frame::Credit(stream, bytes) => {
+                    if let Some(window) = self.windows.get(&stream) {
+                        window.add(bytes);
+                    }
+                }
+                Frame::Reset(stream) => {
+                    if let Some(window) = self.windows.get(&stream) {
+                        window.close();
+                    }
+                }
                 Frame::End(stream) => {
-                    if let Some(inbox) = self.inbox(stream) {
+                    if let Some(inbox) = self.inboxes.get(&stream) {
                         inbox.end();
                     }
                 }
-                Frame::Credit(..) | Frame::Reset(_) => {}
             }
         }
     }
@@ -412,21 +472,8 @@ impl Stage {
         self.failure() == Some(Errno::PIPE)
     }
 
-    fn inbox(&self, stream: u32) -> Option<&Arc<Inbox>> {
-        match stream {
-            STDOUT => Some(&self.inboxes[0]),
-            STDERR => Some(&self.inboxes[1]),
-            _ => None,
-        }
-    }
-
     /// The command has ended; its last bytes are written by those who write them, then the broker is told.
-    fn finish(&self, positions: [Option<u64>; 2]) {
-        // Who reads on where it ended may do so when all is well: should it run again, it begins where it began.
-        *self
-            .positions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = positions;
+    fn finish(&self) {
         let pumps = std::mem::take(&mut *self.pumps.lock().unwrap_or_else(PoisonError::into_inner));
         let (out, changed) = (self.out.clone(), self.changed.clone());
         let (is_lost, writes) = (self.is_lost.clone(), self.writes);
@@ -450,24 +497,11 @@ impl Stage {
         pumps.push(finishing);
     }
 
-    /// Input and output that are files go on where the command ended.
-    fn go_on(&self) {
-        let positions = *self
-            .positions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let fds = [rustix::stdio::stdin(), rustix::stdio::stdout()];
-        for (fd, position) in fds.into_iter().zip(positions) {
-            if let Some(position) = position {
-                let _ = seek(fd, SeekFrom::Start(position));
-            }
-        }
-    }
-
     fn lost(&self, why: String) -> Outcome {
         self.is_lost.store(true, Ordering::SeqCst);
-        for inbox in &self.inboxes {
-            inbox.end();
+        self.joining.stop();
+        for inbox in self.inboxes.values() {
+            inbox.cut();
         }
         let pumps = std::mem::take(&mut *self.pumps.lock().unwrap_or_else(PoisonError::into_inner));
         for pump in pumps {
@@ -488,14 +522,24 @@ impl Stage {
             }
         }
         let written = Written {
-            output: self.inboxes[0].written.load(Ordering::Relaxed),
-            errors: self.inboxes[1].written.load(Ordering::Relaxed),
+            output: self.written[0].load(Ordering::Relaxed),
+            errors: self.written[1].load(Ordering::Relaxed),
         };
         let is_closed = self.writes && self.has_ended.load(Ordering::SeqCst);
         if written == Written::default() && !is_closed {
             return Outcome::Back;
         }
         Outcome::Again(written, SigSet::empty())
+    }
+}
+
+/// Input and output that are files go on where the command ended.
+fn go_on(positions: [Option<u64>; 2]) {
+    let fds = [rustix::stdio::stdin(), rustix::stdio::stdout()];
+    for (fd, position) in fds.into_iter().zip(positions) {
+        if let Some(position) = position {
+            let _ = seek(fd, SeekFrom::Start(position));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The messages. Words, names and values are bytes: nothing here is text unless it is for people.
 
 use serde::{Deserialize, Serialize};
+use shell_plan::plan::Combiner;
 
 /// The first message to an agent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -48,7 +49,7 @@ pub struct FarHello {
     pub sees_owners: bool,
     /// How many processors it has.
     pub cores: u32,
-    /// Processes that wanted one in the last minute, in hundredths.
+    /// Processes that want one, in hundredths.
     pub load: u32,
     /// The C library and its version, as `getconf GNU_LIBC_VERSION` has it.
     pub libc: String,
@@ -108,6 +109,8 @@ pub enum FromAgent {
         why: String,
         /// The process whose command is another one there, if that is why.
         different: Option<u32>,
+        /// What is otherwise than it was taken to be, if that is why.
+        misfit: Option<Misfit>,
     },
     /// A process has ended.
     Exited {
@@ -120,10 +123,35 @@ pub enum FromAgent {
         /// Where it ended in its input and output, if they are files.
         positions: [Option<u64>; 2],
     },
+    /// A join has ended.
+    Joined {
+        /// The job.
+        job: u32,
+        /// Which of its joins.
+        join: u32,
+        /// Where it ended in the file that it wrote, or else in the one that it read.
+        position: Option<u64>,
+        /// Why what it wrote is not all; told before the end of its stream.
+        trouble: Option<String>,
+    },
     /// The answer to a ping.
-    Pong(u32),
+    Pong {
+        /// Its number.
+        number: u32,
+        /// As in [`FarHello::load`].
+        load: u32,
+    },
     /// The answer to [`ToAgent::Compare`], in its order.
     Compared(Vec<Comparison>),
+}
+
+/// What is otherwise than a plan took it to be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Misfit {
+    /// This file does not end with a newline.
+    Unended(Vec<u8>),
+    /// What lanes print cannot be put together.
+    Apart,
 }
 
 /// What a near command is on the far side.
@@ -146,15 +174,41 @@ pub enum Ending {
     Signal(i32),
 }
 
-/// Processes that belong together: a pipeline, or a part of one.
+/// Processes that belong together: a pipeline, or a part of one, perhaps several times for parts of the input. Pipes between them have
+/// numbers, which are the job's own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// Its number on this connection.
     pub number: u32,
-    /// In their order.
+    /// In no order that matters.
     pub processes: Vec<Process>,
+    /// What the agent itself puts together.
+    pub joins: Vec<Join>,
+    /// What is tried first.
+    pub rehearsal: Option<Rehearsal>,
     /// Files that must look the same from both sides, and how they look from here.
     pub checks: Vec<Checked>,
+}
+
+/// A lane that is run on the first lines of its file before anything else is: if what it prints cannot be put together with others, the job is
+/// refused.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Rehearsal {
+    /// Its processes, in their order; the first reads [`Source::Lines`].
+    pub processes: Vec<u32>,
+    /// How it would be put together.
+    pub how: Combiner,
+}
+
+/// Outputs that become one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Join {
+    /// By what means; by none that needs a command.
+    pub how: Combiner,
+    /// Where they come from, in their order.
+    pub parts: Vec<Source>,
+    /// Where it goes.
+    pub into: Sink,
 }
 
 /// A file and how it looks from the near side.
@@ -164,6 +218,8 @@ pub struct Checked {
     pub path: Vec<u8>,
     /// How it looks.
     pub seen: Seen,
+    /// Its last byte must be a newline, if it has one.
+    pub ends_line: bool,
 }
 
 /// One process to be run.
@@ -181,14 +237,27 @@ pub struct Process {
     pub stdin: Source,
     /// Standard output.
     pub stdout: Sink,
-    /// The stream that its standard error goes to; none: it is the same as standard output.
-    pub stderr: Option<u32>,
+    /// Standard error; none: it is the same as standard output.
+    pub stderr: Option<Sink>,
+    /// Files that it reads under another name than their own.
+    pub inputs: Vec<Input>,
     /// What the same command is on the near side.
     pub tool: Tool,
     /// Values of locale variables that must mean the same on both sides.
     pub locales: Vec<String>,
     /// What it may touch besides the system's own folders; none: all that its user may.
     pub access: Option<Vec<Access>>,
+}
+
+/// A file that a process reads under a name such as `/dev/fd/5`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Input {
+    /// The word in which the name is to stand.
+    pub word: u32,
+    /// What stands before the name in that word stays.
+    pub from: u32,
+    /// What is read.
+    pub source: Source,
 }
 
 /// What a process may touch.
@@ -229,16 +298,29 @@ pub struct Tool {
 pub enum Source {
     /// Nothing: `/dev/null`.
     Null,
-    /// What the process before it writes.
-    Previous,
-    /// A stream.
+    /// A pipe of the job.
+    Pipe(u32),
+    /// A stream that a helper feeds.
     Stream(u32),
+    /// A stream that another agent feeds, which may send a whole window at first.
+    Relay(u32),
     /// A file, from a position.
     File {
         /// Its path.
         path: Vec<u8>,
         /// Where to begin.
         from: u64,
+    },
+    /// The lines of a file whose first byte is in a range.
+    Lines {
+        /// Its path.
+        path: Vec<u8>,
+        /// Where lines of the file begin at all.
+        begin: u64,
+        /// The range.
+        from: u64,
+        /// Its end; none: that of the file.
+        to: Option<u64>,
     },
 }
 
@@ -247,8 +329,8 @@ pub enum Source {
 pub enum Sink {
     /// Nowhere: `/dev/null`.
     Null,
-    /// Into the next process.
-    Next,
+    /// A pipe of the job.
+    Pipe(u32),
     /// A stream.
     Stream(u32),
     /// A file that is there.
@@ -306,16 +388,18 @@ pub enum FromBroker {
     },
     /// An answer will come, but it may take some time.
     Wait,
-    /// The command runs on this host; these of your descriptors are streams now (1, 2 and 3 for input, output and errors).
+    /// The command runs elsewhere.
     Remote {
-        /// The host.
+        /// On which hosts, for people.
         host: String,
-        /// Whether bytes of descriptor 0 are wanted.
-        stdin: bool,
-        /// Whether bytes for descriptor 1 will come.
-        stdout: bool,
-        /// Whether bytes for descriptor 2 will come.
-        stderr: bool,
+        /// The stream for what is read from descriptor 0, if that is wanted.
+        stdin: Option<u32>,
+        /// What comes for descriptor 1.
+        stdout: Output,
+        /// What comes for descriptor 2.
+        stderr: Output,
+        /// Files of this machine that are wanted there, and the streams for them.
+        files: Vec<(u32, Vec<u8>)>,
         /// Whether running the command here, from the beginning, and leaving out what was written already, gives the same.
         again: bool,
     },
@@ -323,11 +407,12 @@ pub enum FromBroker {
     Exited {
         /// How.
         ending: Ending,
+    },
+    /// All of the group has ended; the stage may, too.
+    Done {
         /// Where it ended in its input and output, if they are files there.
         positions: [Option<u64>; 2],
     },
-    /// All of the group has ended; the stage may, too.
-    Done,
     /// The answer to [`ToBroker::Records`], oldest first.
     Records(Vec<Record>),
     /// Nobody knows how it ended, and why, for people.
@@ -341,6 +426,15 @@ pub enum FromBroker {
         /// In no order.
         hosts: Vec<HostState>,
     },
+}
+
+/// What comes to a helper for one of its descriptors.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Output {
+    /// The streams; none: nothing comes, and the descriptor is left alone.
+    pub streams: Vec<u32>,
+    /// How several become one.
+    pub how: Option<Combiner>,
 }
 
 /// What a broker knows of a host.
@@ -434,6 +528,8 @@ pub struct StageCall {
 pub struct FileFact {
     /// Which host has it; none: this machine.
     pub host: Option<String>,
+    /// Its path, here and there.
+    pub path: Vec<u8>,
     /// What it is.
     pub seen: Seen,
     /// Two names of one file have the same.
@@ -443,18 +539,12 @@ pub struct FileFact {
 /// Where a stage may run, and what is known of it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Place {
-    /// The host that has its files; none: it names no files, and any host will do.
-    pub host: Option<String>,
-    /// Mounts of that host.
-    pub views: Vec<View>,
-    /// Files it names, as they look from here.
-    pub checks: Vec<Checked>,
-    /// What it may touch.
-    pub access: Vec<Access>,
+    /// The hosts that have something that it names or has open, and all mounts of each; none: any host will do.
+    pub hosts: Vec<(String, Vec<View>)>,
+    /// Files of hosts that it touches, as they look from here.
+    pub touched: Vec<Touched>,
     /// Whether it reads standard input.
     pub reads_stdin: bool,
-    /// Whether it may leave before it has read that to its end.
-    pub is_early: bool,
     /// Whether it can be run again without harm.
     pub is_pure: bool,
     /// The files of its call, in their order.
@@ -469,6 +559,17 @@ pub struct Place {
     pub version: Option<Vec<String>>,
     /// Whether it shows who owns files.
     pub shows_owners: bool,
+}
+
+/// A file of a host that a stage touches.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Touched {
+    /// The host.
+    pub host: String,
+    /// The file, and how it looks from here.
+    pub checked: Checked,
+    /// Whether it may be changed.
+    pub write: bool,
 }
 
 /// One of a stage's descriptors.
@@ -494,5 +595,7 @@ pub enum Stdio {
         append: bool,
         /// How it looks from here.
         seen: Seen,
+        /// As in [`FileFact::identity`].
+        identity: u64,
     },
 }

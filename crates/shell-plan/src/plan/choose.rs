@@ -8,7 +8,7 @@ use super::commands::name;
 use super::cost::{Segment, evaluate, is_here, names, output_of};
 use super::explain::{bytes, seconds};
 use super::rules::Known;
-use super::search::{Scope, connected, search};
+use super::search::{Scope, connected, search, segments};
 use super::split::{moved, splits, tree};
 use super::volume::{Flow, Guess, entries, flows, label};
 use super::{
@@ -62,6 +62,16 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     let mut thought_of: Vec<Vec<Segment>> = Vec::new();
     let mut impossible = Vec::new();
     let splits: Vec<_> = (0..count).map(|k| splits(&known, k)).collect();
+    if facts.eager {
+        let scope = Scope {
+            splits: &splits,
+            hosts: &hosts,
+            lanes: true,
+            byte_s: 0.0,
+        };
+        let chosen = eager(&known, &scope);
+        return made(&known, &likely, &chosen, here_cost, Vec::new());
+    }
     let mut try_out = |hosts: &[usize], lanes: bool, byte_s: f64, by: &[Flow]| {
         let scope = Scope {
             splits: &splits,
@@ -154,6 +164,36 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     }
     rejected.extend(impossible);
     made(&known, &likely, &chosen, here_cost, rejected)
+}
+
+/// As many stages elsewhere as may be, and those in as many lanes as there can be.
+fn eager(known: &Known<'_, '_>, scope: &Scope<'_>) -> Vec<Segment> {
+    let count = known.facts.stages.len();
+    let mut chosen: Vec<Segment> = Vec::new();
+    let mut from = 0;
+    while from < count {
+        let lanes = |segment: &Segment| segment.split.as_ref().map_or(1, |s| s.lanes.len());
+        let best = (segments(known, scope, from).into_iter())
+            .filter(|segment| !is_here(segment))
+            .max_by_key(|segment| (segment.end, lanes(segment), segment.jobs));
+        match (best, chosen.last_mut()) {
+            (Some(best), _) => {
+                from = best.end;
+                chosen.push(best);
+                continue;
+            }
+            (None, Some(last)) if is_here(last) => last.end += 1,
+            (None, _) => chosen.push(Segment {
+                from,
+                end: from + 1,
+                place: Place::Here,
+                split: None,
+                jobs: 1,
+            }),
+        }
+        from += 1;
+    }
+    chosen
 }
 
 /// The first stages that may run on a host, as many as there are, and the others here.
@@ -385,6 +425,7 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
             .collect(),
         statuses,
         repeatable: from_files && (from..end).all(again),
+        line_ends: segment.split.as_ref().is_some_and(|split| split.line_ends),
         writes_there,
         output_bytes: flows[end - 1].output,
     }
@@ -529,7 +570,7 @@ fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> 
 fn together(group: &Group) -> &'static str {
     match group.combine.as_ref().map(|combining| &combining.combiner) {
         None | Some(Combiner::Concat) => "what they print is put one behind the other",
-        Some(Combiner::Sum { .. }) => "their numbers are added",
+        Some(Combiner::Sum { .. } | Combiner::Sums { .. }) => "their numbers are added",
         Some(Combiner::Merge(_)) => "what they print is merged",
         Some(Combiner::Uniq) => "equal lines at the seams are made one",
         Some(Combiner::UniqCount) => "counts of equal lines at the seams are added",

@@ -41,11 +41,14 @@ pub fn cuts<E>(
     Ok(ranges)
 }
 
-/// The first place at or behind `at` where a line begins, or the end.
-fn line_start<E>(
+/// The first place at or behind `at` where a line begins, or the end. `read` as for [`cuts()`].
+///
+/// # Errors
+/// Those of `read`.
+pub fn line_start<E>(
     at: u64,
     within: &Range<u64>,
-    read: &mut impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
+    mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
 ) -> Result<u64, E> {
     if at <= within.start {
         return Ok(within.start);
@@ -99,7 +102,7 @@ mod tests {
                 }
                 // As one who knows nothing of the other parts finds them.
                 if parts > 1 {
-                    let alone = line_start(range.end, &within, &mut |at, _| {
+                    let alone = line_start(range.end, &within, |at, _| {
                         Ok::<_, ()>(text[at as usize..].to_vec())
                     });
                     prop_assert_eq!(alone, Ok(range.end));

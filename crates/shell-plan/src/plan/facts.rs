@@ -21,6 +21,10 @@ pub struct Facts<'a> {
     pub link: Option<f64>,
     /// What earlier runs taught.
     pub learned: Learned,
+    /// Some of the sums that are made are known to be of fractions.
+    pub fractions: bool,
+    /// Whatever may run elsewhere shall, in lanes if it can, whatever it costs: so that all ways of running something can be tried.
+    pub eager: bool,
 }
 
 /// A machine.
@@ -53,6 +57,8 @@ pub struct Stage<'a> {
     pub stdout: Stdout,
     /// Its standard error goes where its standard output goes (`2>&1`).
     pub joined_errors: bool,
+    /// Both go to the same place, in one order, and all that is in them is the same there: one process may run it elsewhere, several may not.
+    pub merged: bool,
     /// For each host, whether the same command is there.
     pub there: Vec<There>,
 }

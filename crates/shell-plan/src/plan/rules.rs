@@ -298,12 +298,14 @@ impl<'f, 'a> Known<'f, 'a> {
     /// How outputs for parts of a stage's input are put together, cut at line ends or between operands; none if it may not be cut.
     pub fn together(&self, stage: usize, apart: bool) -> Option<Together> {
         let call = self.call(stage)?;
-        if call.of.effect != Effect::Pure {
+        if call.of.effect != Effect::Pure || self.facts.stages[stage].merged {
             return None;
         }
         if let Some(reading) = &self.readings[stage] {
             let several = call.options.contains(&"-i") || call.options.contains(&"-s");
-            return reading.lines.clone().ok().filter(|_| !apart || !several);
+            let together = reading.lines.clone().ok().filter(|_| !apart || !several);
+            let exact = |together: &Together| !matches!(together, Together::Sums(_));
+            return together.filter(|of| exact(of) || !self.facts.fractions);
         }
         let says = if apart { call.of.apart } else { call.of.lines };
         let nameless = call.of.names == Names::Several && call.of.apart_with.is_empty();

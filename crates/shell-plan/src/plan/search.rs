@@ -102,7 +102,7 @@ fn add(lines: &mut Vec<Line>, open: &mut Vec<usize>, line: Line) {
 }
 
 /// All segments that begin with a stage.
-fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segment> {
+pub(super) fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) -> Vec<Segment> {
     let count = known.facts.stages.len();
     let mut all: Vec<Segment> = (from + 1..=count)
         .map(|end| Segment {

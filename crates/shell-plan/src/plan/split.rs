@@ -7,12 +7,14 @@
 use super::rules::Known;
 use super::{Combiner, FileKind, Lane, Moved, Part, Place, Stdin, Tree};
 use crate::annotation::{Combine, Kind, Language, Names, Status, Stdin as Reads};
-use crate::program::{Ends, Together};
+use crate::program::{Ends, SumColumn, Together};
 
 /// A part is not smaller than this: beginning a process costs as much as reading some megabytes.
 const PART_BYTES_MIN: u64 = 4 << 20;
 /// Larger whole numbers some implementations of AWK print with an exponent.
 const COUNT_MAX: u64 = i32::MAX as u64;
+/// How many lanes are begun on one host if cost does not count: one that is neither the first nor the last is among them.
+const EAGER_LANES: usize = 3;
 /// More lanes than this are not begun on one host.
 const LANES_MAX: usize = 64;
 
@@ -26,6 +28,8 @@ pub(super) struct Split {
     pub lanes: Vec<Lane>,
     pub combiner: Combiner,
     pub statuses: Vec<Status>,
+    /// It is right only because operands end with lines' ends.
+    pub line_ends: bool,
 }
 
 /// All splits that begin with a stage.
@@ -68,7 +72,7 @@ fn lines(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
         return None;
     }
     let size = named.size_bytes.checked_sub(begin)?;
-    let count = lane_count(known, host).min((size / PART_BYTES_MIN) as usize);
+    let count = lane_count(known, host).min((size / part_min(known)) as usize);
     if count < 2 {
         return None;
     }
@@ -181,13 +185,22 @@ pub(super) fn shared(known: &Known<'_, '_>, stage: usize, host: usize) -> Option
     let own: Vec<_> = own.filter(|named| named.at == Place::Host(host)).collect();
     let all = own.len() == known.operands(stage).len() && !known.call(stage)?.stdin;
     let size: u64 = own.iter().map(|named| named.size_bytes).sum();
-    let count = lane_count(known, host).min((size / PART_BYTES_MIN) as usize);
+    let count = lane_count(known, host).min((size / part_min(known)) as usize);
     (all && count > 1).then_some(count)
 }
 
 /// How many lanes a host has processors for.
 fn lane_count(known: &Known<'_, '_>, host: usize) -> usize {
-    (known.facts.hosts[host].idle_cores.round() as usize).clamp(1, LANES_MAX)
+    if known.facts.eager {
+        return EAGER_LANES;
+    }
+    // One that is used in part is shared with whoever uses it.
+    ((known.facts.hosts[host].idle_cores + 0.7) as usize).clamp(1, LANES_MAX)
+}
+
+/// How much a part has at least.
+fn part_min(known: &Known<'_, '_>) -> u64 {
+    if known.facts.eager { 1 } else { PART_BYTES_MIN }
 }
 
 /// Neighbouring files in `count` parts of about the same size, none of them empty.
@@ -250,6 +263,10 @@ fn chain(
         statuses.push(call.of.status);
         let combiner = match &together {
             Together::As(combine) => combiner(known, k, *combine),
+            Together::Sums(lines) => Some(Combiner::Sums {
+                lines: lines.clone(),
+                words: printing(&known.facts.stages[k].words, lines),
+            }),
             // Nobody knows in which order these come, so somebody must put them in one.
             Together::Counts { key_first } => known.any_order(k + 1).then_some(Combiner::Counts {
                 key_first: *key_first,
@@ -258,12 +275,14 @@ fn chain(
         };
         let Some(combiner) = combiner else { return };
         let goes_on = combiner == Combiner::Concat && !known.ends_early(k);
+        let is_joined = matches!(call.of.program, Some(Language::Sed | Language::Jq));
         all.push(Split {
             from,
             end: k + 1,
             lanes: lanes.clone(),
             combiner,
             statuses: statuses.clone(),
+            line_ends: by_operands && (k > from || is_joined),
         });
         whole = match known.ends(k) {
             Ends::Always => true,
@@ -274,6 +293,47 @@ fn chain(
             return;
         }
     }
+}
+
+/// A command that prints lines of sums as the program would: from columns with tabs between them, of which those that are empty were never added to.
+fn printing(words: &[Vec<u8>], lines: &[Vec<SumColumn>]) -> Vec<Vec<u8>> {
+    let mut program = Vec::new();
+    for (number, line) in lines.iter().enumerate() {
+        let mut sums = 0;
+        let columns = line.iter().map(|column| match column {
+            SumColumn::Sum => {
+                sums += 1;
+                format!("v[{sums}]").into_bytes()
+            }
+            SumColumn::Text(text) => string(text),
+        });
+        let columns = columns.collect::<Vec<Vec<u8>>>().join(&b", "[..]);
+        let head = format!(
+            "NR == {} {{ for (i = 1; i <= {sums}; i++) v[i] = $i == \"\" ? \"\" : $i + 0; print ",
+            number + 1
+        );
+        program.extend_from_slice(head.as_bytes());
+        program.extend_from_slice(&columns);
+        program.extend_from_slice(b" }\n");
+    }
+    let name = words.first().cloned().unwrap_or_default();
+    vec![name, b"-F".to_vec(), b"\t".to_vec(), program]
+}
+
+/// A text as AWK has it between quotes.
+fn string(text: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'"'];
+    for &byte in text {
+        match byte {
+            // A quote, a backslash, and what a line may not have.
+            b'"' | b'\\' | 0..=31 | 127 => {
+                quoted.extend_from_slice(format!("\\{byte:03o}").as_bytes());
+            }
+            _ => quoted.push(byte),
+        }
+    }
+    quoted.push(b'"');
+    quoted
 }
 
 /// Where a word of a stage, which is none of its parts, is among those of a lane.
@@ -417,9 +477,10 @@ fn one(
 
 /// What is put together where: what one host's lanes print, first on that host, if that makes it less.
 pub(super) fn tree(split: &Split, place: Place) -> Tree {
+    // What prints sums prints them once.
     let reduces = !matches!(
         split.combiner,
-        Combiner::Concat | Combiner::Merge(_) | Combiner::First
+        Combiner::Concat | Combiner::Merge(_) | Combiner::First | Combiner::Sums { .. }
     );
     let any_order = matches!(
         split.combiner,

@@ -137,7 +137,8 @@ fn flow(
     let measured = facts.learned.commands.get(&key);
     // An AWK program that prints at its end only prints sums, or something for each key that it has seen.
     let at_end = call.of.program == Some(Language::Awk) && reading.is_some_and(|r| r.waits);
-    let sums = reading.is_some_and(|r| r.lines == Ok(Together::As(Combine::Sum)));
+    let sums = reading
+        .is_some_and(|r| matches!(r.lines, Ok(Together::As(Combine::Sum) | Together::Sums(_))));
     let keys = at_end && !sums;
     let few = call.of.volume == Volume::Few || at_end;
     let output = match (measured, call.of.volume, guess) {

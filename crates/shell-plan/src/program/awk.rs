@@ -1,7 +1,7 @@
 //! AWK programs, for any of the commands that run them.
 //!
-//! A program may be split where its records are independent (`awk_syntax::independence`) and nothing but counts is kept: sums of
-//! fractions depend on their order, and what END prints of anything else is not known from outside. In which order `for (k in a)`
+//! A program may be split where its records are independent (`awk_syntax::independence`) and nothing but counts and sums is kept. Sums of
+//! fractions depend on their order, so whoever adds them up looks at them; what END prints of anything else is not known from outside. In which order `for (k in a)`
 //! goes is each implementation's own business, so such lines are put together only for somebody who sorts them.
 //!
 //! Under the name `awk` are several programs. What is said of one holds for gawk's language and for POSIX's.
@@ -11,7 +11,7 @@ use awk_syntax::independence::{self, Merge, MergeArray};
 use awk_syntax::names::{Special, Symbol};
 use awk_syntax::{Dialect, NoWorld, Options, Place, Resolved, Sources};
 
-use super::{Ends, Reading, Together};
+use super::{Ends, Reading, SumColumn, Together};
 use crate::annotation::{Call, Combine};
 use seen::Seen;
 
@@ -46,6 +46,9 @@ pub(super) fn read(words: &[Vec<u8>], call: &Call<'_>, texts: &[Vec<u8>]) -> Rea
         }
     }
     reading.shares &= name == b"pmawk";
+    if reading.shares && matches!(reading.lines, Ok(Together::Sums(_))) {
+        reading.lines = Err("it adds up in parts by itself".to_owned());
+    }
     if has(&["-k", "-M"]) && reading.lines.is_ok() {
         reading.lines = Err("its options change what records or numbers are".to_owned());
     }
@@ -173,6 +176,9 @@ fn lines(program: &Resolved, seen: &Seen<'_>, set: &[&[u8]]) -> Result<Together,
     }) {
         return Ok(Together::As(Combine::Sum));
     }
+    if let Some(lines) = sums(program, &plan, seen, set, &ends) {
+        return Ok(Together::Sums(lines));
+    }
     match ends.as_slice() {
         [statement] => match by_key(program, &plan, seen, statement) {
             Some(key_first) => Ok(Together::Counts { key_first }),
@@ -211,6 +217,52 @@ fn counts_up(
         }
         _ => false,
     }
+}
+
+/// The lines that END prints, if all of them are texts and sums.
+fn sums(
+    program: &Resolved,
+    plan: &independence::Plan,
+    seen: &Seen<'_>,
+    set: &[&[u8]],
+    ends: &[&Stmt],
+) -> Option<Vec<Vec<SumColumn>>> {
+    // They are to be told with all their digits, which is asked for by OFMT.
+    if seen.formats
+        || [&b"OFMT"[..], b"CONVFMT"]
+            .iter()
+            .any(|name| set.contains(name))
+    {
+        return None;
+    }
+    let column = |e: &Expr| match &e.ungrouped().kind {
+        ExprKind::Str(text) if !text.contains(&b'\n') => Some(SumColumn::Text(text.clone())),
+        ExprKind::Var(name) => match program.place(*name, None) {
+            Place::Global(n)
+                if plan.scalar(n) == Some(Merge::Sum)
+                    && seen.only_adds(*name)
+                    && !is_set(program, set, *name) =>
+            {
+                Some(SumColumn::Sum)
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let line = |statement: &&Stmt| match &statement.kind {
+        StmtKind::Print {
+            printf: false,
+            args,
+            to: None,
+            ..
+        } if !args.is_empty() => args.iter().map(column).collect::<Option<Vec<_>>>(),
+        _ => None,
+    };
+    let lines: Vec<Vec<SumColumn>> = ends.iter().map(line).collect::<Option<_>>()?;
+    let mut columns = lines.iter().flatten();
+    columns
+        .any(|column| *column == SumColumn::Sum)
+        .then_some(lines)
 }
 
 fn is_set(program: &Resolved, set: &[&[u8]], name: Symbol) -> bool {

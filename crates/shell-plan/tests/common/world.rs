@@ -201,6 +201,7 @@ impl World {
                 stdin,
                 stdout,
                 joined_errors: false,
+                merged: false,
                 there: vec![there; self.hosts.len()],
             });
         }
@@ -211,6 +212,8 @@ impl World {
             link: None,
             idle_cores: self.idle_cores,
             learned: self.learned.clone(),
+            fractions: false,
+            eager: false,
         }
     }
 }

@@ -24,9 +24,23 @@ pub(super) struct Seen<'p> {
     pub(super) changes_separators: bool,
     /// Keys of arrays that are changed are fields.
     pub(super) field_keys: bool,
+    /// How numbers become text is changed.
+    pub(super) formats: bool,
     /// Variables and arrays that are changed otherwise than by counting up.
     other_changes: Vec<Symbol>,
+    /// And those that are changed otherwise than by adding to them for a record.
+    not_added: Vec<Symbol>,
     section: Section,
+}
+
+/// What happens to a variable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// It is counted up by whole numbers.
+    Counts,
+    /// Something is added to it.
+    Adds,
+    Other,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,7 +64,9 @@ impl<'p> Seen<'p> {
             records_otherwise: false,
             changes_separators: false,
             field_keys: true,
+            formats: false,
             other_changes: Vec::new(),
+            not_added: Vec::new(),
             section: Section::Records,
         }
     }
@@ -58,6 +74,11 @@ impl<'p> Seen<'p> {
     /// Whether nothing happens to a variable but that it is counted up by whole numbers.
     pub(super) fn only_counts(&self, name: Symbol) -> bool {
         !self.other_changes.contains(&name)
+    }
+
+    /// Whether nothing happens to a variable but that something is added to it.
+    pub(super) fn only_adds(&self, name: Symbol) -> bool {
+        !self.not_added.contains(&name)
     }
 
     fn stays(&mut self, why: &str) {
@@ -145,9 +166,16 @@ impl<'p> Seen<'p> {
     }
 
     fn changed(&mut self, name: Symbol) {
+        self.not_added.push(name);
+        self.changed_otherwise(name);
+    }
+
+    /// Otherwise than by counting up.
+    fn changed_otherwise(&mut self, name: Symbol) {
         self.other_changes.push(name);
         match Special::from_name(self.program.names.text(name)) {
             Some(Special::RS | Special::NR | Special::FNR) => self.records_otherwise = true,
+            Some(Special::OFMT | Special::CONVFMT) => self.formats = true,
             Some(Special::OFS | Special::ORS | Special::SUBSEP) => {
                 self.changes_separators = true;
                 self.whole_lines = false;
@@ -173,11 +201,13 @@ impl<'p> Seen<'p> {
     }
 
     /// The variable or array that is assigned to.
-    fn target(&mut self, target: &'p Expr, counts: bool) {
+    fn target(&mut self, target: &'p Expr, change: Change) {
+        let counts = change == Change::Counts;
         match &target.ungrouped().kind {
-            ExprKind::Var(name) if !counts || self.section != Section::Records => {
+            ExprKind::Var(name) if change == Change::Other || self.section != Section::Records => {
                 self.changed(*name);
             }
+            ExprKind::Var(name) if change == Change::Adds => self.changed_otherwise(*name),
             ExprKind::Index { array, subs } => {
                 let is_field = |e: &Expr| matches!(e.ungrouped().kind, ExprKind::Field(_));
                 if !counts || self.section != Section::Records {
@@ -194,10 +224,16 @@ impl<'p> Seen<'p> {
         match &e.kind {
             ExprKind::Var(name) => self.variable(*name),
             ExprKind::Index { array, .. } | ExprKind::In { array, .. } => self.array(array),
-            ExprKind::Step { target, down, .. } => self.target(target, !down),
+            ExprKind::Step { target, down, .. } => {
+                self.target(target, if *down { Change::Other } else { Change::Counts })
+            }
             ExprKind::Assign { target, op, value } => {
-                let counts = *op == Some(ArithOp::Add) && is_whole(value);
-                self.target(target, counts);
+                let change = match op {
+                    Some(ArithOp::Add) if is_whole(value) => Change::Counts,
+                    Some(ArithOp::Add) => Change::Adds,
+                    _ => Change::Other,
+                };
+                self.target(target, change);
             }
             ExprKind::IndirectCall { .. } => self.stays("it calls functions by names it makes"),
             ExprKind::Call { name, args } => {
@@ -215,7 +251,7 @@ impl<'p> Seen<'p> {
             ExprKind::Getline { target, from } => {
                 self.begins_loudly |= self.section == Section::Begin;
                 if let Some(target) = target {
-                    self.target(target, false);
+                    self.target(target, Change::Other);
                 }
                 if !matches!(from, GetlineFrom::Main) {
                     self.stays("it reads files or commands");
@@ -249,7 +285,7 @@ impl<'p> Seen<'p> {
             | Builtin::Asort
             | Builtin::Asorti => {
                 for arg in args {
-                    self.target(arg, false);
+                    self.target(arg, Change::Other);
                 }
             }
             _ => {}

@@ -1,0 +1,724 @@
+//! What a group of a plan comes to: a job for each host that has a part in it, the streams between them, and what each helper is told.
+//!
+//! The invariant: every byte that a lane prints goes through what puts the lanes together, in the order of the lanes; and a stage has ended when all
+//! processes that are it have.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use shell_plan::annotation::Status;
+use shell_plan::plan::{Combiner, Group, Lane, Moved, Part, Tree};
+use shell_plan::plan::{Place as At, Plan};
+
+use crate::tools::Tools;
+use crate::wire::{
+    Access, Checked, HostState, Input, Job, Join, Output, Process, Rehearsal, Sink, Source,
+    StageCall, Stdio, View,
+};
+
+/// A folder that anything may use for temporary files.
+const TEMPORARY: &str = "/tmp";
+
+/// Linux' number of the limit on the length of files.
+const FILE_SIZE: u32 = 1;
+
+/// A part of a group: what one host does.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Leg {
+    /// The host's place among those that are known.
+    pub host: usize,
+    /// What it does; the number is given by who sends it.
+    pub job: Job,
+    /// Of each process, which of the group's stages it is.
+    pub stage_of: Vec<usize>,
+    /// Of each join, the stage that it reads for or writes for as that stage's standard input (0) or output (1), if it does.
+    pub descriptor_of: Vec<Option<(usize, usize)>>,
+}
+
+/// A stream of a leg, by the number that it has there.
+pub type Stream = (usize, u32);
+
+/// A stage, as its helper stands for it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Role {
+    /// The streams that end in the helper; the first of them has the number 1 there, and so on.
+    pub streams: Vec<Stream>,
+    /// As in [`crate::wire::FromBroker::Remote`].
+    pub stdin: Option<u32>,
+    /// The same.
+    pub stdout: Output,
+    /// The same.
+    pub stderr: Output,
+    /// The same.
+    pub files: Vec<(u32, Vec<u8>)>,
+    /// How the statuses of its processes become one.
+    pub status: Status,
+    /// What its processes read is its standard input: that is left where they left it.
+    pub moves_input: bool,
+}
+
+impl Role {
+    fn stream(&mut self, stream: Stream) -> u32 {
+        self.streams.push(stream);
+        self.streams.len() as u32
+    }
+}
+
+/// What is to be done for a group.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Work {
+    /// The hosts' parts.
+    pub legs: Vec<Leg>,
+    /// The one where all comes together, and which alone may leave something behind.
+    pub last: Option<usize>,
+    /// The group's stages that have helpers waiting.
+    pub roles: Vec<Role>,
+    /// Streams from one host to another.
+    pub relays: Vec<(Stream, Stream)>,
+    /// It may be run again here from the beginning.
+    pub again: bool,
+}
+
+/// The stages of a group that do not run as the shell started them.
+pub fn stages(group: &Group) -> std::ops::Range<usize> {
+    match group.place {
+        At::Here => group.stages.start..group.lanes_end,
+        At::Host(_) => group.stages.clone(),
+    }
+}
+
+/// Which stages of a plan run elsewhere.
+pub fn is_away(plan: &Plan, stage: usize) -> bool {
+    plan.groups
+        .iter()
+        .any(|group| stages(group).contains(&stage))
+}
+
+/// What a group comes to. `number` gives a stream that has no other name yet on a host.
+///
+/// # Errors
+/// Why it cannot be done, for people.
+pub fn work(
+    calls: &[StageCall],
+    group: &Group,
+    known: &[HostState],
+    tools: &Tools,
+    number: &mut dyn FnMut(usize) -> u32,
+) -> Result<Work, String> {
+    let first = group.stages.start;
+    let count = stages(group).len();
+    let mut making = Making {
+        calls,
+        group,
+        known,
+        tools,
+        number,
+        legs: Vec::new(),
+        pipes: HashMap::new(),
+        roles: vec![Role::default(); count],
+        errors: vec![Vec::new(); count],
+        relays: Vec::new(),
+    };
+    for (stage, role) in making.roles.iter_mut().enumerate() {
+        role.status = group.statuses.get(stage).copied().unwrap_or_default();
+    }
+    let mut outputs = Vec::new();
+    for lane in &group.lanes {
+        outputs.push(making.lane(lane)?);
+    }
+    let root = match (&group.combine, outputs.as_slice()) {
+        (None, [only]) => Root::One(*only),
+        (Some(combining), _) => making.root(&combining.tree, &combining.combiner, &outputs)?,
+        (None, _) => return Err("lanes without a way to put them together".into()),
+    };
+    match (root, group.place) {
+        (Root::Parts(edges), _) => {
+            let how = group.combine.as_ref().map(|of| of.combiner.clone());
+            making.to_helper(group.lanes_end - 1 - first, &edges, how);
+        }
+        (Root::One(edge), At::Host(host)) => making.rest(edge, host)?,
+        (Root::One(edge), At::Here) => making.end(edge, group.lanes_end - 1)?,
+    }
+    making.join_errors();
+    let is_pure = |stage: usize| calls[stage].place.as_ref().is_ok_and(|place| place.is_pure);
+    let reads_helper = making.roles.iter().any(|role| role.stdin.is_some());
+    let writes_file = |leg: &Leg| {
+        let processes = leg.job.processes.iter().map(|process| &process.stdout);
+        let mut sinks = processes.chain(leg.job.joins.iter().map(|join| &join.into));
+        sinks.any(|sink| matches!(sink, Sink::File { .. }))
+    };
+    let again = stages(group).all(is_pure) && !reads_helper && !making.legs.iter().any(writes_file);
+    // What comes together comes at the end, and only there something may be left behind.
+    let place = match group.place {
+        At::Host(host) => Some(host),
+        At::Here => None,
+    };
+    Ok(making.done(place, again))
+}
+
+/// What comes out of a process or a join of a leg.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Edge {
+    Process(usize, usize),
+    Join(usize, usize),
+}
+
+impl Edge {
+    fn leg(self) -> usize {
+        match self {
+            Edge::Process(leg, _) | Edge::Join(leg, _) => leg,
+        }
+    }
+}
+
+/// What comes out of all lanes.
+enum Root {
+    One(Edge),
+    /// These, which the helper puts together.
+    Parts(Vec<Edge>),
+}
+
+struct Making<'a> {
+    calls: &'a [StageCall],
+    group: &'a Group,
+    known: &'a [HostState],
+    tools: &'a Tools,
+    number: &'a mut dyn FnMut(usize) -> u32,
+    legs: Vec<Leg>,
+    /// How many pipes a leg has.
+    pipes: HashMap<usize, u32>,
+    roles: Vec<Role>,
+    /// The processes of each stage that have errors of their own, in the order of the lanes.
+    errors: Vec<Vec<Edge>>,
+    relays: Vec<(Stream, Stream)>,
+}
+
+impl Making<'_> {
+    fn leg(&mut self, host: usize) -> usize {
+        if let Some(at) = self.legs.iter().position(|leg| leg.host == host) {
+            return at;
+        }
+        self.legs.push(Leg {
+            host,
+            job: Job {
+                number: 0,
+                processes: Vec::new(),
+                joins: Vec::new(),
+                rehearsal: None,
+                checks: Vec::new(),
+            },
+            stage_of: Vec::new(),
+            descriptor_of: Vec::new(),
+        });
+        self.legs.len() - 1
+    }
+
+    fn pipe(&mut self, leg: usize) -> u32 {
+        let count = self.pipes.entry(leg).or_default();
+        *count += 1;
+        *count
+    }
+
+    fn stream(&mut self, leg: usize) -> u32 {
+        (self.number)(self.legs[leg].host)
+    }
+
+    /// The stages of a lane.
+    fn lane(&mut self, lane: &Lane) -> Result<Edge, String> {
+        let leg = self.leg(lane.host);
+        let mut before = None;
+        let mut processes = Vec::new();
+        for stage in self.group.stages.start..self.group.lanes_end {
+            let mut words = if before.is_none() {
+                lane.words.clone()
+            } else {
+                self.calls[stage].words.clone()
+            };
+            let mut moved: Vec<Moved> = (lane.moved.iter())
+                .filter(|moved| moved.stage == stage)
+                .cloned()
+                .collect();
+            let combiner = self.group.combine.as_ref().map(|of| &of.combiner);
+            if let Some(combiner) = combiner.filter(|_| stage + 1 == self.group.lanes_end) {
+                words = combiner.lane_words(&words);
+                let shift = combiner.lane_shift();
+                for (word, _) in moved.iter_mut().filter_map(|moved| moved.file.as_mut()) {
+                    *word += shift;
+                }
+            }
+            let stdin = match before {
+                Some(edge) => self.source(edge, leg),
+                None => self.beginning(stage, leg, &lane.part, &moved)?,
+            };
+            let edge = self.process(stage, leg, words, stdin, &moved)?;
+            if let Edge::Process(_, at) = edge {
+                processes.push(at as u32);
+            }
+            before = Some(edge);
+        }
+        let how = self.group.combine.as_ref().map(|of| of.combiner.clone());
+        if let (Some(how @ Combiner::Sums { .. }), Part::Lines { .. }) = (how, &lane.part) {
+            let rehearsal = Rehearsal { processes, how };
+            self.legs[leg].job.rehearsal.get_or_insert(rehearsal);
+        }
+        before.ok_or_else(|| "a lane without a stage".to_owned())
+    }
+
+    /// The stages behind the lanes.
+    fn rest(&mut self, lanes: Edge, host: usize) -> Result<(), String> {
+        let mut edge = lanes;
+        for stage in self.group.lanes_end..self.group.stages.end {
+            let leg = self.leg(host);
+            let stdin = self.source(edge, leg);
+            let moved: Vec<Moved> = (self.group.moved.iter())
+                .filter(|moved| moved.stage == stage)
+                .cloned()
+                .collect();
+            let words = self.calls[stage].words.clone();
+            edge = self.process(stage, leg, words, stdin, &moved)?;
+        }
+        self.end(edge, self.group.stages.end - 1)
+    }
+
+    /// Where the first stage of a lane reads.
+    fn beginning(
+        &mut self,
+        stage: usize,
+        leg: usize,
+        part: &Part,
+        moved: &[Moved],
+    ) -> Result<Source, String> {
+        let call = &self.calls[stage];
+        let host = self.host_name(leg);
+        if let Part::Lines { file, from, to } = part {
+            let (path, begin) = match file {
+                Some((word, from)) => {
+                    let name = call.words.get(*word).and_then(|word| word.get(*from..));
+                    (
+                        self.named(stage, name.ok_or("a name that is not there")?)?,
+                        0,
+                    )
+                }
+                None => match &call.stdio[0] {
+                    Stdio::There { path, at, .. } => {
+                        self.roles[stage - self.group.stages.start].moves_input = true;
+                        (path.clone(), *at)
+                    }
+                    _ => return Err("lines of something that is no file".into()),
+                },
+            };
+            return Ok(Source::Lines {
+                path,
+                begin,
+                from: *from,
+                to: *to,
+            });
+        }
+        let reads = call.place.as_ref().is_ok_and(|place| place.reads_stdin);
+        Ok(match &call.stdio[0] {
+            _ if !reads => Source::Null,
+            Stdio::Null => Source::Null,
+            Stdio::There {
+                host: of, path, at, ..
+            } if of == host => {
+                self.roles[stage - self.group.stages.start].moves_input = true;
+                Source::File {
+                    path: path.clone(),
+                    from: *at,
+                }
+            }
+            Stdio::There { path, at, .. } => {
+                let from_host = moved.iter().find_map(|moved| match moved.from {
+                    At::Host(from) if moved.file.is_none() => Some(from),
+                    _ => None,
+                });
+                let from = from_host.ok_or("its input is on another host")?;
+                let member = stage - self.group.stages.start;
+                self.fetch(from, path.clone(), *at, leg, Some((member, 0)))
+            }
+            _ => {
+                let number = self.stream(leg);
+                let role = &mut self.roles[stage - self.group.stages.start];
+                role.stdin = Some(role.stream((leg, number)));
+                Source::Stream(number)
+            }
+        })
+    }
+
+    /// A file of another host, sent to a leg.
+    fn fetch(
+        &mut self,
+        from: usize,
+        path: Vec<u8>,
+        at: u64,
+        to: usize,
+        descriptor: Option<(usize, usize)>,
+    ) -> Source {
+        let leg = self.leg(from);
+        let join = Join {
+            how: Combiner::Concat,
+            parts: vec![Source::File { path, from: at }],
+            into: Sink::Null,
+        };
+        let edge = self.join(leg, join, descriptor);
+        self.source(edge, to)
+    }
+
+    fn join(&mut self, leg: usize, join: Join, descriptor: Option<(usize, usize)>) -> Edge {
+        let of = &mut self.legs[leg];
+        of.job.joins.push(join);
+        of.descriptor_of.push(descriptor);
+        Edge::Join(leg, of.job.joins.len() - 1)
+    }
+
+    fn host_name(&self, leg: usize) -> &str {
+        &self.known[self.legs[leg].host].name
+    }
+
+    /// A process for a stage.
+    fn process(
+        &mut self,
+        stage: usize,
+        leg: usize,
+        words: Vec<Vec<u8>>,
+        stdin: Source,
+        moved: &[Moved],
+    ) -> Result<Edge, String> {
+        let mut inputs = Vec::new();
+        for moved in moved {
+            let Some((word, from)) = moved.file else {
+                continue;
+            };
+            let text = words.get(word).ok_or("a word that is not there")?;
+            let name = text.get(from..).ok_or("a name that is not there")?;
+            let path = self.named(stage, name)?;
+            let source = match moved.from {
+                At::Host(host) => self.fetch(host, path, 0, leg, None),
+                At::Here => {
+                    let number = self.stream(leg);
+                    let role = &mut self.roles[stage - self.group.stages.start];
+                    let stream = role.stream((leg, number));
+                    role.files.push((stream, path));
+                    Source::Stream(number)
+                }
+            };
+            inputs.push(Input {
+                word: word as u32,
+                from: from as u32,
+                source,
+            });
+        }
+        self.begin(stage, leg, words, stdin, inputs)
+    }
+
+    /// The path of a file that a stage names.
+    fn named(&self, stage: usize, name: &[u8]) -> Result<Vec<u8>, String> {
+        let place = self.calls[stage].place.as_ref().map_err(Clone::clone)?;
+        let programs = place.programs.iter().filter_map(|(_, file)| file.as_ref());
+        let path = join_path(&self.calls[stage].folder, name);
+        let mut files = place.files.iter().chain(programs);
+        files
+            .find(|file| file.path == path)
+            .map(|file| file.path.clone())
+            .ok_or_else(|| "a file whose path is not known".to_owned())
+    }
+
+    fn begin(
+        &mut self,
+        stage: usize,
+        leg: usize,
+        words: Vec<Vec<u8>>,
+        stdin: Source,
+        inputs: Vec<Input>,
+    ) -> Result<Edge, String> {
+        let call = &self.calls[stage];
+        let place = call.place.as_ref().map_err(Clone::clone)?;
+        let program =
+            Path::new(std::str::from_utf8(&call.program).map_err(|_| "a program's name")?);
+        let tool = self
+            .tools
+            .tool(program, place.version.as_ref())
+            .ok_or("the command cannot be read here")?;
+        let host = self.host_name(leg).to_owned();
+        let mut access = vec![Access {
+            path: TEMPORARY.into(),
+            write: true,
+        }];
+        for touched in place.touched.iter().filter(|touched| touched.host == host) {
+            let path = &touched.checked.path;
+            access.push(Access {
+                path: path.clone(),
+                write: touched.write,
+            });
+            // A file that is written may be made anew beside the old one.
+            if touched.write {
+                let above = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+                access.push(Access {
+                    path: path[..above.max(1)].to_vec(),
+                    write: true,
+                });
+            }
+        }
+        let process = Process {
+            words,
+            environment: call.environment.clone(),
+            folder: far_folder(
+                &call.folder,
+                place.hosts.iter().find(|(name, _)| *name == host),
+            ),
+            limits: call.limits.clone(),
+            stdin,
+            stdout: Sink::Null,
+            stderr: (!call.is_merged).then_some(Sink::Null),
+            inputs,
+            tool,
+            locales: self.tools.needed(place.locales.iter().map(String::as_str)),
+            access: Some(access),
+        };
+        let of = &mut self.legs[leg];
+        of.job.processes.push(process);
+        let member = stage - self.group.stages.start;
+        of.stage_of.push(member);
+        let edge = Edge::Process(leg, of.job.processes.len() - 1);
+        if !call.is_merged {
+            self.errors[member].push(edge);
+        }
+        Ok(edge)
+    }
+
+    fn sink(&mut self, edge: Edge) -> &mut Sink {
+        match edge {
+            Edge::Process(leg, at) => &mut self.legs[leg].job.processes[at].stdout,
+            Edge::Join(leg, at) => &mut self.legs[leg].job.joins[at].into,
+        }
+    }
+
+    /// What comes out of something, to be read by something on a leg.
+    fn source(&mut self, edge: Edge, leg: usize) -> Source {
+        let from = edge.leg();
+        if from == leg {
+            let pipe = self.pipe(leg);
+            *self.sink(edge) = Sink::Pipe(pipe);
+            return Source::Pipe(pipe);
+        }
+        let (sent, taken) = (self.stream(from), self.stream(leg));
+        *self.sink(edge) = Sink::Stream(sent);
+        self.relays.push(((from, sent), (leg, taken)));
+        Source::Relay(taken)
+    }
+
+    /// What the lanes' outputs become by a tree.
+    fn root(&mut self, tree: &Tree, how: &Combiner, lanes: &[Edge]) -> Result<Root, String> {
+        let Tree::At(place, parts) = tree else {
+            return Err("lanes that come together nowhere".into());
+        };
+        let mut edges = Vec::new();
+        for part in parts {
+            edges.push(match part {
+                Tree::Lane(lane) => *lanes.get(*lane).ok_or("a lane that is not there")?,
+                Tree::At(..) => match self.root(part, how, lanes)? {
+                    Root::One(edge) => edge,
+                    Root::Parts(_) => return Err("a part that comes together here".into()),
+                },
+            });
+        }
+        match (place, edges.as_slice()) {
+            (_, [only]) => Ok(Root::One(*only)),
+            (At::Here, _) => Ok(Root::Parts(edges)),
+            (At::Host(host), _) => self.joined(*host, how, &edges).map(Root::One),
+        }
+    }
+
+    /// Outputs put together on a host.
+    fn joined(&mut self, host: usize, how: &Combiner, edges: &[Edge]) -> Result<Edge, String> {
+        let leg = self.leg(host);
+        let stage = self.group.lanes_end - 1;
+        let parts: Vec<Source> = edges.iter().map(|edge| self.source(*edge, leg)).collect();
+        match how {
+            Combiner::Merge(words) => {
+                let mut all = words.clone();
+                let inputs = parts.into_iter().map(|source| {
+                    all.push(Vec::new());
+                    Input {
+                        word: all.len() as u32 - 1,
+                        from: 0,
+                        source,
+                    }
+                });
+                let inputs = inputs.collect();
+                self.begin(stage, leg, all, Source::Null, inputs)
+            }
+            Combiner::Again(words) | Combiner::Sums { words, .. } => {
+                let join = Join {
+                    how: match how {
+                        Combiner::Sums { .. } => how.clone(),
+                        _ => Combiner::Concat,
+                    },
+                    parts,
+                    into: Sink::Null,
+                };
+                let edge = self.join(leg, join, None);
+                let stdin = self.source(edge, leg);
+                self.begin(stage, leg, words.clone(), stdin, Vec::new())
+            }
+            how => {
+                let join = Join {
+                    how: how.clone(),
+                    parts,
+                    into: Sink::Null,
+                };
+                Ok(self.join(leg, join, None))
+            }
+        }
+    }
+
+    /// Where the last output goes.
+    fn end(&mut self, edge: Edge, stage: usize) -> Result<(), String> {
+        let leg = edge.leg();
+        let host = self.host_name(leg).to_owned();
+        let member = stage - self.group.stages.start;
+        let is_bounded = |call: &StageCall| call.limits.soft.iter().any(|(of, _)| *of == FILE_SIZE);
+        match &self.calls[stage].stdio[1] {
+            Stdio::There {
+                host: of,
+                path,
+                at,
+                append,
+                ..
+                // A limit is the process'; an agent that writes has none.
+            } if *of == host
+                && !(matches!(edge, Edge::Join(..)) && is_bounded(&self.calls[stage])) =>
+            {
+                *self.sink(edge) = Sink::File {
+                    path: path.clone(),
+                    at: (!append).then_some(*at),
+                };
+                if let Edge::Join(leg, join) = edge {
+                    self.legs[leg].descriptor_of[join] = Some((member, 1));
+                }
+            }
+            Stdio::Null => {}
+            _ => self.to_helper(member, &[edge], None),
+        }
+        Ok(())
+    }
+
+    /// Outputs that a helper writes.
+    fn to_helper(&mut self, member: usize, edges: &[Edge], how: Option<Combiner>) {
+        for edge in edges {
+            let number = self.stream(edge.leg());
+            *self.sink(*edge) = Sink::Stream(number);
+            let role = &mut self.roles[member];
+            let stream = role.stream((edge.leg(), number));
+            role.stdout.streams.push(stream);
+        }
+        self.roles[member].stdout.how = how;
+    }
+
+    /// The errors of a stage's processes, in the order of the lanes: those of one host that follow each other are put together there.
+    fn join_errors(&mut self) {
+        for member in 0..self.errors.len() {
+            let edges = std::mem::take(&mut self.errors[member]);
+            for run in edges.chunk_by(|a, b| a.leg() == b.leg()) {
+                let Some(leg) = run.first().map(|edge| edge.leg()) else {
+                    continue;
+                };
+                let number = self.stream(leg);
+                if let [only] = run {
+                    self.errors_to(*only, Sink::Stream(number));
+                } else {
+                    let mut parts = Vec::new();
+                    for edge in run {
+                        let pipe = self.pipe(leg);
+                        self.errors_to(*edge, Sink::Pipe(pipe));
+                        parts.push(Source::Pipe(pipe));
+                    }
+                    let join = Join {
+                        how: Combiner::Concat,
+                        parts,
+                        into: Sink::Stream(number),
+                    };
+                    self.join(leg, join, None);
+                }
+                let role = &mut self.roles[member];
+                let stream = role.stream((leg, number));
+                role.stderr.streams.push(stream);
+            }
+            let several = self.roles[member].stderr.streams.len() > 1;
+            self.roles[member].stderr.how = several.then_some(Combiner::Concat);
+        }
+    }
+
+    fn errors_to(&mut self, edge: Edge, sink: Sink) {
+        if let Edge::Process(leg, at) = edge {
+            self.legs[leg].job.processes[at].stderr = Some(sink);
+        }
+    }
+
+    fn done(mut self, last: Option<usize>, again: bool) -> Work {
+        for leg in &mut self.legs {
+            let name = &self.known[leg.host].name;
+            for stage in self.group.stages.clone() {
+                for stdio in &self.calls[stage].stdio {
+                    if let Stdio::There {
+                        path, seen, host, ..
+                    } = stdio
+                        && host == name
+                    {
+                        leg.job.checks.push(Checked {
+                            path: path.clone(),
+                            seen: *seen,
+                            ends_line: false,
+                        });
+                    }
+                }
+                // What is sent to another host is looked at, too.
+                let place = self.calls[stage].place.as_ref();
+                let touched = place.map_or(&[][..], |place| &place.touched);
+                let own = touched.iter().filter(|touched| touched.host == *name);
+                leg.job
+                    .checks
+                    .extend(own.map(|touched| touched.checked.clone()));
+            }
+            let mut seen = Vec::new();
+            leg.job.checks.retain(|checked| {
+                let is_new = !seen.contains(&checked.path);
+                seen.push(checked.path.clone());
+                is_new
+            });
+        }
+        Work {
+            last: self.legs.iter().position(|leg| Some(leg.host) == last),
+            legs: self.legs,
+            roles: self.roles,
+            relays: self.relays,
+            again,
+        }
+    }
+}
+
+/// A name in a folder.
+fn join_path(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let path = Path::new(OsStr::from_bytes(folder)).join(OsStr::from_bytes(name));
+    path.into_os_string().into_vec()
+}
+
+/// The folder that a command is to be in on a host: the same, or, if the host has nothing to do with that, any.
+fn far_folder(folder: &[u8], views: Option<&(String, Vec<View>)>) -> Vec<u8> {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let here = Path::new(OsStr::from_bytes(folder));
+    let is_there = views.is_some_and(|(_, views)| {
+        views.iter().any(|view| {
+            let at = Path::new(OsStr::from_bytes(&view.at));
+            here.starts_with(at) || at.starts_with(here)
+        })
+    });
+    if is_there {
+        folder.to_vec()
+    } else {
+        b"/".to_vec()
+    }
+}

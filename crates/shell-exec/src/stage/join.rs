@@ -1,0 +1,237 @@
+//! Outputs of several hosts that become one here, in the helper of the stage that prints them.
+//!
+//! The invariant: what is written is a beginning of what one process would have printed, whatever is cut when: nothing is written after a
+//! part ended before its end.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use command_fds::{CommandFdExt, FdMapping};
+use nix::sys::signal::{SigSet, SigmaskHow};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use shell_plan::plan::Combiner;
+
+use crate::combine::{self, Failure, Part, Room};
+use crate::flow::{Incoming, Outgoing, locked};
+use crate::wire::ToBroker;
+
+/// The number of the first descriptor that is neither input, output nor errors.
+const FIRST_PART: i32 = 3;
+
+/// Outputs that are to become one.
+pub struct Parts {
+    /// They, in their order.
+    pub parts: Vec<Incoming>,
+    /// By what means; none: there is but one.
+    pub how: Option<Combiner>,
+    /// Where they go.
+    pub into: OwnedFd,
+    /// Grows by what is written.
+    pub count: Arc<AtomicU64>,
+}
+
+/// How a helper puts outputs together.
+pub struct Joining {
+    /// The stage's command, which some outputs are put together by.
+    program: PathBuf,
+    /// Signals that it does not get.
+    ignored: SigSet,
+    child: Mutex<Option<Child>>,
+    is_stopped: AtomicBool,
+}
+
+/// Writes, and counts what was written.
+struct Counted {
+    file: File,
+    count: Arc<AtomicU64>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let wrote = self.file.write(bytes)?;
+        self.count.fetch_add(wrote as u64, Ordering::Relaxed);
+        Ok(wrote)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Joining {
+    /// `ignored`: the signals that this process did not get before it began to stand for a command.
+    pub fn new(program: PathBuf, ignored: SigSet) -> Joining {
+        Joining {
+            program,
+            ignored,
+            child: Mutex::default(),
+            is_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// What is still to come never will: nothing more is written by a command that would take that for an end.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        if let Some(child) = &mut *locked(&self.child) {
+            let _ = child.kill();
+        }
+    }
+
+    /// Puts outputs together. If they do not fit, all is to run here.
+    ///
+    /// # Errors
+    /// Why they could not be written.
+    pub fn join(&self, parts: Parts, out: &Outgoing) -> Result<(), Errno> {
+        let mut into = Counted {
+            file: File::from(parts.into),
+            count: parts.count,
+        };
+        let how = parts.how.unwrap_or(Combiner::Concat);
+        let joined = match &how {
+            Combiner::Merge(words) => self.by_names(words, parts.parts, &mut into),
+            Combiner::Again(words) => {
+                self.by_input(words, &Combiner::Concat, parts.parts, &mut into)
+            }
+            Combiner::Sums { words, .. } => self.by_input(words, &how, parts.parts, &mut into),
+            how => {
+                let room = Room::of_this_machine();
+                let parts = parts.parts.into_iter();
+                let parts = parts.map(|part| -> Part { Box::new(part) }).collect();
+                combine::combine(how, parts, &mut into, &room)
+            }
+        };
+        match joined {
+            Ok(()) => Ok(()),
+            Err(Failure::Io(error)) => match Errno::from_io_error(&error) {
+                // What can be written and read no more is not the fault of the parts.
+                Some(errno) => Err(errno),
+                None => {
+                    out.tell(&ToBroker::Abandon);
+                    Ok(())
+                }
+            },
+            Err(_) => {
+                out.tell(&ToBroker::Abandon);
+                Ok(())
+            }
+        }
+    }
+
+    /// By a command that reads parts by their names.
+    fn by_names(
+        &self,
+        words: &[Vec<u8>],
+        parts: Vec<Incoming>,
+        into: &mut Counted,
+    ) -> Result<(), Failure> {
+        let (mut mappings, mut names) = (Vec::new(), Vec::new());
+        let mut feeds = Vec::new();
+        for (part, number) in parts.into_iter().zip(FIRST_PART..) {
+            let (read, write) = pipe()?;
+            mappings.push(FdMapping {
+                parent_fd: read,
+                child_fd: number,
+            });
+            names.push(format!("/dev/fd/{number}").into_bytes());
+            feeds.push((part, write));
+        }
+        let words = combine::by_names(words, &names);
+        let mut command = self.command(&words)?;
+        command.stdin(Stdio::null());
+        command
+            .fd_mappings(mappings)
+            .map_err(|_| Failure::Unfit("two parts under one name".into()))?;
+        self.run(command, feeds, into)
+    }
+
+    /// By a command that reads on its standard input what the parts come to.
+    fn by_input(
+        &self,
+        words: &[Vec<u8>],
+        how: &Combiner,
+        parts: Vec<Incoming>,
+        into: &mut Counted,
+    ) -> Result<(), Failure> {
+        let (read, write) = pipe()?;
+        let mut command = self.command(words)?;
+        command.stdin(read);
+        let room = Room::of_this_machine();
+        let parts = parts.into_iter();
+        let parts = parts.map(|part| -> Part { Box::new(part) }).collect();
+        let how = how.clone();
+        let feed = std::thread::spawn(move || {
+            let mut write = File::from(write);
+            combine::combine(&how, parts, &mut write, &room)
+        });
+        self.run(command, Vec::new(), into)?;
+        match feed.join() {
+            // It may have read enough.
+            Ok(Err(Failure::Io(error))) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Ok(fed) => fed,
+            Err(_) => Err(Failure::Unfit("a part was not read".into())),
+        }
+    }
+
+    fn command(&self, words: &[Vec<u8>]) -> Result<Command, Failure> {
+        let name = words.first();
+        let name = name.ok_or_else(|| Failure::Unfit("a command without a name".into()))?;
+        let mut command = Command::new(&self.program);
+        command.arg0(std::ffi::OsStr::from_bytes(name));
+        command.args(
+            words[1..]
+                .iter()
+                .map(|word| std::ffi::OsStr::from_bytes(word)),
+        );
+        command.stdout(Stdio::piped());
+        Ok(command)
+    }
+
+    fn run(
+        &self,
+        mut command: Command,
+        feeds: Vec<(Incoming, OwnedFd)>,
+        into: &mut Counted,
+    ) -> Result<(), Failure> {
+        let mut output = {
+            let mut child = locked(&self.child);
+            if self.is_stopped.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            let mine = self.ignored.thread_swap_mask(SigmaskHow::SIG_SETMASK);
+            let spawned = command.spawn();
+            if let Ok(mine) = mine {
+                let _ = mine.thread_set_mask();
+            }
+            // Its ends of the pipes are its own from here on.
+            drop(command);
+            let mut spawned = spawned?;
+            let output = spawned.stdout.take();
+            *child = Some(spawned);
+            output.ok_or_else(|| Failure::Unfit("a command without output".into()))?
+        };
+        for (mut part, pipe) in feeds {
+            std::thread::spawn(move || io::copy(&mut part, &mut File::from(pipe)));
+        }
+        let copied = io::copy(&mut output, into);
+        drop(output);
+        let status = locked(&self.child).take().map(|mut child| child.wait());
+        copied?;
+        match status {
+            _ if self.is_stopped.load(Ordering::SeqCst) => Ok(()),
+            Some(Ok(status)) if status.success() => Ok(()),
+            _ => Err(Failure::Unfit("the command that merges them failed".into())),
+        }
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(pipe_with(PipeFlags::CLOEXEC)?)
+}
