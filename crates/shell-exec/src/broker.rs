@@ -483,6 +483,7 @@ impl Broker {
             members,
             relays: work.relays,
             again: work.again,
+            strict: work.strict,
             record,
             otherwise: Box::new(otherwise),
         };

@@ -14,6 +14,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
 use nix::sys::signal::{Signal, killpg};
@@ -197,6 +198,8 @@ impl Running {
     }
 }
 
+/// How long a rehearsal may take.
+const REHEARSAL: Duration = Duration::from_secs(1);
 /// How much of a file a rehearsal reads.
 const REHEARSED: u64 = 64 << 10;
 
@@ -236,19 +239,27 @@ fn rehearse(
         .and_then(|()| starting.pipes.reader(LAST));
     let mut running = starting.running;
     let output = match begun {
-        Ok(output) => output,
-        Err(why) => {
+        Ok(output) if running.ins.is_empty() => output,
+        begun => {
             running.end();
+            let why = begun.map_or_else(|why| why, |_| "a rehearsal with streams".to_owned());
             return Err(why.into());
         }
     };
     for feed in running.feeds.drain(..) {
         std::thread::spawn(move || feed.run());
     }
+    // One that takes long is ended; what it has printed by then is no sum.
+    let (over, is_over) = std::sync::mpsc::channel::<()>();
+    let ending = std::thread::spawn(move || {
+        let _ = is_over.recv_timeout(REHEARSAL);
+        running.end();
+    });
     let room = Room::of_this_machine();
     let part: Part = Box::new(File::from(output));
     let fits = combine(&rehearsal.how, vec![part], &mut std::io::sink(), &room);
-    running.end();
+    drop(over);
+    let _ = ending.join();
     fits.map_err(|failure| Refusal {
         why: failure.to_string(),
         different: None,

@@ -49,6 +49,8 @@ pub struct Task {
     pub relays: Vec<(Stream, Stream)>,
     /// All of it may be run again from the beginning.
     pub again: bool,
+    /// As in [`super::work::Work`].
+    pub strict: Option<usize>,
     /// What is kept of it.
     pub record: Record,
     /// See there.
@@ -64,6 +66,7 @@ pub struct Group {
     /// Where each stream of a leg leads.
     routes: HashMap<Stream, Route>,
     again: bool,
+    strict: Option<usize>,
     progress: Mutex<Progress>,
     record: Mutex<Record>,
     since: Instant,
@@ -146,6 +149,7 @@ impl Group {
             members,
             relays,
             again,
+            strict,
             record,
             otherwise,
         } = task;
@@ -159,6 +163,7 @@ impl Group {
         let group = Arc::new(Group {
             routes: of_helpers.chain(of_relays).collect(),
             again,
+            strict,
             progress: Mutex::new(Progress {
                 started: vec![false; legs.len()],
                 is_begun: false,
@@ -440,6 +445,12 @@ impl Group {
         let Some(&member) = self.legs[leg].member_of.get(process) else {
             return;
         };
+        // A reader that has enough ends them, too.
+        let is_well = matches!(ending, Ending::Status(0) | Ending::Signal(13));
+        if self.strict == Some(member) && self.again && !is_well {
+            self.abandon("a part of it failed there");
+            return;
+        }
         let ending = {
             let mut progress = self.progress();
             progress.endings[leg][process] = Some(ending);

@@ -77,6 +77,9 @@ pub struct Work {
     pub relays: Vec<(Stream, Stream)>,
     /// It may be run again here from the beginning.
     pub again: bool,
+    /// The stage whose processes must all end well: what they print is put together by what is said in it, and of one that failed nobody knows what
+    /// that is worth.
+    pub strict: Option<usize>,
 }
 
 /// The stages of a group that do not run as the shell started them.
@@ -134,7 +137,7 @@ pub fn work(
     match (root, group.place) {
         (Root::Parts(edges), _) => {
             let how = group.combine.as_ref().map(|of| of.combiner.clone());
-            making.to_helper(group.lanes_end - 1 - first, &edges, how);
+            making.written_by(group.lanes_end - 1 - first, &edges, how);
         }
         (Root::One(edge), At::Host(host)) => making.rest(edge, host)?,
         (Root::One(edge), At::Here) => making.end(edge, group.lanes_end - 1)?,
@@ -257,7 +260,14 @@ impl Making<'_> {
             before = Some(edge);
         }
         let how = self.group.combine.as_ref().map(|of| of.combiner.clone());
-        if let (Some(how @ Combiner::Sums { .. }), Part::Lines { .. }) = (how, &lane.part) {
+        // What only the helper can give cannot be given twice.
+        let own = &self.legs[leg].job.processes;
+        let is_alone = processes
+            .iter()
+            .all(|&at| own[at as usize].inputs.is_empty());
+        if let (Some(how @ Combiner::Sums { .. }), Part::Lines { .. }, true) =
+            (how, &lane.part, is_alone)
+        {
             let rehearsal = Rehearsal { processes, how };
             self.legs[leg].job.rehearsal.get_or_insert(rehearsal);
         }
@@ -598,13 +608,13 @@ impl Making<'_> {
                 }
             }
             Stdio::Null => {}
-            _ => self.to_helper(member, &[edge], None),
+            _ => self.written_by(member, &[edge], None),
         }
         Ok(())
     }
 
     /// Outputs that a helper writes.
-    fn to_helper(&mut self, member: usize, edges: &[Edge], how: Option<Combiner>) {
+    fn written_by(&mut self, member: usize, edges: &[Edge], how: Option<Combiner>) {
         for edge in edges {
             let number = self.stream(edge.leg());
             *self.sink(*edge) = Sink::Stream(number);
@@ -680,6 +690,14 @@ impl Making<'_> {
                     .checks
                     .extend(own.map(|touched| touched.checked.clone()));
             }
+            if self.group.line_ends {
+                let first = self.calls[self.group.stages.start].place.as_ref();
+                let files = first.map_or(&[][..], |place| &place.files);
+                let before = files.split_last().map_or(&[][..], |(_, before)| before);
+                for checked in &mut leg.job.checks {
+                    checked.ends_line = before.iter().any(|file| file.path == checked.path);
+                }
+            }
             let mut seen = Vec::new();
             leg.job.checks.retain(|checked| {
                 let is_new = !seen.contains(&checked.path);
@@ -687,7 +705,14 @@ impl Making<'_> {
                 is_new
             });
         }
+        let is_strict = self.group.combine.as_ref().is_some_and(|combining| {
+            !matches!(
+                combining.combiner,
+                Combiner::Concat | Combiner::First | Combiner::Sum { .. }
+            )
+        });
         Work {
+            strict: is_strict.then_some(self.group.lanes_end - 1 - self.group.stages.start),
             last: self.legs.iter().position(|leg| Some(leg.host) == last),
             legs: self.legs,
             roles: self.roles,

@@ -359,7 +359,7 @@ impl Stage {
         }
         let (out, how) = (self.out.clone(), output.how.clone());
         let failed = self.output_failed.clone();
-        let can_go_back = self.again && self.began_at.is_some();
+        let can_go_back = self.can_go_back();
         let (count, joining) = (self.written[side].clone(), self.joining.clone());
         let pump = std::thread::spawn(move || {
             let written = match (fd, streams.as_slice(), how) {
@@ -461,6 +461,11 @@ impl Stage {
         }
     }
 
+    /// Whether what cannot be written is met by the command itself, at the same byte: it begins again where the output began.
+    fn can_go_back(&self) -> bool {
+        self.again && self.began_at.is_some()
+    }
+
     fn failure(&self) -> Option<Errno> {
         *self
             .output_failed
@@ -477,12 +482,17 @@ impl Stage {
         let pumps = std::mem::take(&mut *self.pumps.lock().unwrap_or_else(PoisonError::into_inner));
         let (out, changed) = (self.out.clone(), self.changed.clone());
         let (is_lost, writes) = (self.is_lost.clone(), self.writes);
+        let (failed, can_go_back) = (self.output_failed.clone(), self.can_go_back());
         let finishing = std::thread::spawn(move || {
             for pump in pumps {
                 let _ = pump.join();
             }
             // Else all of it is run again, and the rest of the output goes where the beginning went.
-            if is_lost.load(Ordering::SeqCst) {
+            let has_failed = failed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_some();
+            if is_lost.load(Ordering::SeqCst) || has_failed && can_go_back {
                 return;
             }
             changed.forget();

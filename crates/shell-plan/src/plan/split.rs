@@ -115,6 +115,10 @@ fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
         let Place::Host(host) = stage.files[at].at else {
             return None;
         };
+        // One that is not there is told in the middle, or before anything else.
+        if stage.files[at].kind == FileKind::Absent {
+            return None;
+        }
         match runs.last_mut().filter(|(of, _)| *of == host) {
             Some((_, run)) => run.push(at),
             None => runs.push((host, vec![at])),
