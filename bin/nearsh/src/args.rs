@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use shell_exec::agent;
+use shell_exec::config::Engine;
 
 /// What `--help` says.
 pub const HELP: &str = "\
@@ -27,6 +28,8 @@ mounted here.
 
 Options of nearsh come first; others are the shell's.
   --shell=PROGRAM    the shell that runs the script (bash)
+  --engine=ENGINE    by what commands run elsewhere: ssh, on the machines that have their files, or slurm, on nodes that Slurm gives and that
+                     have the same folders (also before explain and doctor; ssh, or what ~/.config/nearsh/config says)
   --debug=list       say of each command where it runs, and why
   --help             this text
   --version          which nearsh this is
@@ -50,6 +53,8 @@ pub struct Args {
     pub shows_edited: bool,
     /// Stages say where they run.
     pub lists: bool,
+    /// By what they are to run elsewhere, if that is said.
+    pub engine: Option<Engine>,
     /// The shell's words.
     pub words: Vec<OsString>,
 }
@@ -63,6 +68,8 @@ pub struct Explain {
     pub connects: bool,
     /// Where a drawing is written.
     pub svg: Option<PathBuf>,
+    /// By what it would run elsewhere, if that is said.
+    pub engine: Option<Engine>,
 }
 
 /// What is asked of nearsh.
@@ -73,7 +80,7 @@ pub enum Wish {
     Init(String),
     Stats,
     Explain(Explain),
-    Doctor,
+    Doctor(Option<Engine>),
     Tell(String),
 }
 
@@ -85,8 +92,14 @@ impl Args {
             offload: Offload::Auto,
             shows_edited: false,
             lists: false,
+            engine: None,
             words: Vec::new(),
         };
+        let mut words = words;
+        while let Some((engine, rest)) = engine(words)? {
+            args.engine = Some(engine);
+            words = rest;
+        }
         if words.first().is_some_and(|word| word == "agent") {
             return serve(&words[1..]).map(Wish::Serve);
         }
@@ -97,16 +110,26 @@ impl Args {
             };
         }
         if words.first().is_some_and(|word| word == "explain") {
-            return explain(&words[1..]).map(Wish::Explain);
+            let explain = explain(&words[1..])?;
+            return Ok(Wish::Explain(Explain {
+                engine: args.engine,
+                ..explain
+            }));
         }
         if words.len() == 1 && words[0] == "doctor" {
-            return Ok(Wish::Doctor);
+            return Ok(Wish::Doctor(args.engine));
         }
         if words.len() == 1 && words[0] == "stats" {
             return Ok(Wish::Stats);
         }
-        let mut rest = words.iter();
-        for word in rest.by_ref() {
+        let mut rest = words;
+        while let Some((word, behind)) = rest.split_first() {
+            if let Some((engine, behind)) = engine(rest)? {
+                args.engine = Some(engine);
+                rest = behind;
+                continue;
+            }
+            rest = behind;
             let text = word.to_string_lossy();
             match text.as_ref() {
                 "--help" => return Ok(Wish::Tell(HELP.into())),
@@ -132,8 +155,26 @@ impl Args {
                 },
             }
         }
-        args.words.extend(rest.cloned());
+        args.words.extend_from_slice(rest);
         Ok(Wish::Run(args))
+    }
+}
+
+/// The engine that the first words name, if they do, and the words behind them.
+fn engine(words: &[OsString]) -> Result<Option<(Engine, &[OsString])>, String> {
+    let Some((first, rest)) = words.split_first() else {
+        return Ok(None);
+    };
+    let (name, rest) = match (first.as_bytes().strip_prefix(b"--engine"), rest) {
+        (Some(b""), [name, rest @ ..]) => (name.as_bytes(), rest),
+        (Some(b""), []) => (&b""[..], rest),
+        (Some([b'=', name @ ..]), _) => (name, rest),
+        _ => return Ok(None),
+    };
+    let name = String::from_utf8_lossy(name);
+    match Engine::read(&name) {
+        Some(engine) => Ok(Some((engine, rest))),
+        None => Err(format!("--engine={name}: ssh or slurm?")),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use shell_exec::config::user_file;
 use shell_exec::doctor::{Far, Host, Report, Shims, Trouble};
+use shell_exec::mounts::Mount;
+use shell_exec::slurm::Placement;
 use shell_exec::wire::PROTOCOL;
 use shell_plan::plan::explain::seconds;
 
@@ -23,22 +26,37 @@ pub fn text(report: &Report) -> String {
         say(0, "Folders of other machines:");
     }
     for (mount, hindrance) in &report.mounts {
-        let export = match &mount.export {
-            Some(export) if export.as_os_str().is_empty() => "the home folder".to_owned(),
-            Some(export) => export.display().to_string(),
-            None => "a share".to_owned(),
-        };
-        let (at, kind, host) = (mount.at.display(), &mount.kind, &mount.host);
-        say(2, &format!("{at}: {export} of {host}, by {kind}"));
+        say(2, &about_mount(mount));
         if let Some(why) = hindrance {
             say(4, &format!("cannot be used: {why}"));
         }
         if mount.export.is_none() {
             say(
                 4,
-                "to do: mount the folder by sshfs or NFS, too, if commands shall run where it is",
+                &format!(
+                    "to do, if commands shall run where it is: mount the folder by sshfs or NFS, too, or say on which machine ssh gets to it, \
+                     in {}: //{}/SHARE via PROXY:/FOLDER",
+                    configuration(),
+                    mount.host
+                ),
             );
         }
+    }
+    if !report.wrong.is_empty() || !report.unused.is_empty() {
+        say(0, "Configuration:");
+    }
+    for (line, wrong) in &report.wrong {
+        say(2, &format!("{line} counts for nothing: {wrong}"));
+        say(4, &format!("to do: {}", wrong.to_do()));
+    }
+    for proxy in &report.unused {
+        say(
+            2,
+            &format!(
+                "{}: nothing of that is mounted here; mount lists what is",
+                proxy.at
+            ),
+        );
     }
     for host in &report.hosts {
         say(0, &format!("{}:", host.name));
@@ -63,6 +81,34 @@ pub fn text(report: &Report) -> String {
     text
 }
 
+/// What is mounted somewhere, and where commands run that use it.
+fn about_mount(mount: &Mount) -> String {
+    let (at, kind, host) = (mount.at.display(), &mount.kind, &mount.host);
+    let export = match &mount.export {
+        Some(export) if export.as_os_str().is_empty() => "the home folder".to_owned(),
+        Some(export) => export.display().to_string(),
+        None => "a share".to_owned(),
+    };
+    match &mount.stands_for {
+        None => format!("{at}: {export} of {host}, by {kind}"),
+        Some(source) if Placement::read(host).is_some() => {
+            format!(
+                "{at}: {source}, by {kind}; commands run on nodes of Slurm that have it under this name"
+            )
+        }
+        Some(source) => format!(
+            "{at}: {source}, by {kind}; commands run on the proxy {host}, which has it as {export}"
+        ),
+    }
+}
+
+/// The user's file, by its name.
+fn configuration() -> String {
+    user_file().map_or("~/.config/nearsh/config".into(), |file| {
+        file.display().to_string()
+    })
+}
+
 fn shims(shims: Shims) -> &'static str {
     match shims {
         Shims::First => {
@@ -83,22 +129,35 @@ fn about(host: &Host, report: &Report) -> Vec<String> {
     let name = &host.name;
     let far = match &host.answer {
         Ok(far) => far,
+        Err(trouble) if Placement::read(name).is_some() => {
+            return without_node(trouble, &report.reach.agent);
+        }
         Err(trouble) => return troubled(name, &ssh, trouble, &report.reach.agent),
     };
+    let trip = round_trip(far.round_trip_s);
     let mut lines = vec![
-        format!(
-            "reached by {ssh} without a password, round trip {}",
-            round_trip(far.round_trip_s)
-        ),
+        match Placement::read(name) {
+            None => format!("reached by {ssh} without a password, round trip {trip}"),
+            Some(Placement { job: None, .. }) => {
+                format!("srun was given a node and reaches it, round trip {trip}")
+            }
+            Some(Placement { job: Some(job), .. }) => {
+                format!("reached by srun in the job {job}, round trip {trip}")
+            }
+        },
         format!(
             "nearsh {} there, protocol {} as here",
             far.hello.version, far.hello.protocol
         ),
-        format!(
-            "{} processors, {:.2} processes wanted one in the last minute",
-            far.hello.cores,
-            f64::from(far.hello.load) / 100.0
-        ),
+        if Placement::read(name).is_some() {
+            format!("processors of it that are the job's: {}", far.hello.cores)
+        } else {
+            format!(
+                "{} processors, {:.2} processes wanted one in the last minute",
+                far.hello.cores,
+                f64::from(far.hello.load) / 100.0
+            )
+        },
     ];
     let why: Vec<&String> = far.hello.views.iter().flatten().collect();
     if let Some(why) = why.first() {
@@ -170,6 +229,53 @@ fn commands(far: &Far, report: &Report) -> Vec<String> {
     lines
 }
 
+/// Why Slurm gave no node, or none that is of use, and what to do.
+fn without_node(trouble: &Trouble, agent: &str) -> Vec<String> {
+    let (file, said) = (configuration(), "it said");
+    match trouble {
+        Trouble::NoSsh(why) => vec![
+            format!("Slurm cannot be asked: {why}"),
+            format!("to do: install Slurm's commands here (Debian: slurm-client), or have engine ssh in {file}"),
+        ],
+        Trouble::NotFree(after) => vec![
+            format!("Slurm had no free node within {after} s; commands run here until it has"),
+            format!(
+                "to do: name a partition that has in {file} (slurm-options --partition=NAME), let srun wait longer (slurm-options --immediate=60), \
+                 or run nearsh in an allocation (salloc nearsh ...)"
+            ),
+        ],
+        Trouble::NotReached(text) => {
+            let has = |what: &str| text.to_lowercase().contains(what);
+            vec![
+                format!("Slurm gave no node; {said}: {text}"),
+                if has("unable to contact") || has("configuration source") || has("communication") {
+                    "to do: see that sinfo answers here; if it does not, Slurm's controller does not run, or this machine does not know it (slurm.conf)".into()
+                } else if has("unrecognized option") || has("invalid option") || has("--help") {
+                    format!("to do: see slurm-options in {file}; srun --help says what there is")
+                } else {
+                    format!(
+                        "to do: see that srun true works by hand; what your site asks for (account, partition, time) can be said in {file}: \
+                         slurm-options --account=NAME --partition=NAME --time=60"
+                    )
+                },
+            ]
+        }
+        Trouble::NoNearsh(text) => vec![
+            format!("Slurm gave a node, but \"{agent}\" cannot be run there; {said}: {text}"),
+            "to do: put nearsh into a folder that is in PATH and that the nodes have, too, or name it in NEARSH_AGENT".into(),
+        ],
+        Trouble::NotUnderstood(text) => vec![
+            format!("Slurm gave a node, but what answers there does not speak as this nearsh does; {said}: {text}"),
+            "to do: have the same version there as here (srun nearsh --version)".into(),
+        ],
+        Trouble::Silent(after) => vec![
+            format!("nothing came for {after} s"),
+            "to do: see that srun true works by hand".into(),
+        ],
+        Trouble::Protocol(..) => troubled("", "", trouble, agent),
+    }
+}
+
 /// Why a host cannot be used, and what to do.
 fn troubled(name: &str, ssh: &str, trouble: &Trouble, agent: &str) -> Vec<String> {
     let said = |said: &str| {
@@ -201,6 +307,12 @@ fn troubled(name: &str, ssh: &str, trouble: &Trouble, agent: &str) -> Vec<String
                     "to do: see that ssh {name} works by hand; its user, port and address can be said in ~/.ssh/config (Host {name})"
                 )
             });
+            if !has("Permission denied") && !has("Host key") && !has("HOST IDENTIFICATION") {
+                lines.push(format!(
+                    "or, if it has no ssh: say which machine has that, and its folders, in {}: {name}:/FOLDER via PROXY:/FOLDER",
+                    configuration()
+                ));
+            }
             lines
         }
         Trouble::NoNearsh(text) => vec![
@@ -221,7 +333,9 @@ fn troubled(name: &str, ssh: &str, trouble: &Trouble, agent: &str) -> Vec<String
                 "to do: have the same version there as here (ssh {name} nearsh --version); its shell must print nothing by itself"
             ),
         ],
-        Trouble::Silent(after) => vec![format!("nothing came for {after} s")],
+        Trouble::NotFree(after) | Trouble::Silent(after) => {
+            vec![format!("nothing came for {after} s")]
+        }
         Trouble::Protocol(version, protocol) => vec![
             format!("nearsh {version} there speaks protocol {protocol}, and this one {PROTOCOL}"),
             "to do: have the same version there as here".into(),

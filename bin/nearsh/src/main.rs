@@ -15,6 +15,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use shell_exec::config::{self, Engine};
 use shell_exec::program::{self, Found};
 use shell_exec::script::{Call, Editing, prepare};
 use shell_exec::{agent, broker, explain, mounts, shims, stage};
@@ -62,7 +63,7 @@ fn run() -> u8 {
         Ok(Wish::Init(shell)) => init(&shell),
         Ok(Wish::Stats) => tell(&stats::text(&broker::records().unwrap_or_default())) as u8,
         Ok(Wish::Explain(wish)) => explained(&wish) as u8,
-        Ok(Wish::Doctor) => examine() as u8,
+        Ok(Wish::Doctor(engine)) => examine(engine) as u8,
         Ok(Wish::Run(args)) => become_shell(&args) as u8,
         Ok(Wish::Tell(text)) => tell(&text) as u8,
         Err(message) => {
@@ -92,14 +93,11 @@ fn init(shell: &str) -> u8 {
 }
 
 /// Says what was found and what is missing.
-fn examine() -> Exit {
-    let report = shell_exec::doctor::examine();
+fn examine(engine: Option<Engine>) -> Exit {
+    let report = shell_exec::doctor::examine(engine);
     let told = tell(&doctor::text(&report));
-    if report
-        .mounts
-        .iter()
-        .all(|(_, hindrance)| hindrance.is_none())
-    {
+    let is_usable = |(_, hindrance): &(_, Option<String>)| hindrance.is_none();
+    if report.mounts.iter().all(is_usable) && report.wrong.is_empty() {
         told
     } else {
         Exit::Error
@@ -108,14 +106,22 @@ fn examine() -> Exit {
 
 /// Says where a pipeline would run, and draws it if that is wanted.
 fn explained(wish: &Explain) -> Exit {
-    let (why, exit) = match explain::explain(&wish.pipeline, wish.connects) {
-        Ok(told) => match &wish.svg {
-            None => return tell(&told.text),
-            Some(file) => match std::fs::write(file, &told.svg) {
-                Ok(()) => return tell(&told.text),
-                Err(error) => (format!("{}: {error}", file.display()), Exit::Error),
-            },
-        },
+    let (why, exit) = match explain::explain(&wish.pipeline, wish.connects, wish.engine) {
+        Ok(told) => {
+            for (line, wrong) in &told.wrong {
+                eprintln!(
+                    "nearsh explain: {line} counts for nothing: {wrong}; to do: {}",
+                    wrong.to_do()
+                );
+            }
+            match &wish.svg {
+                None => return tell(&told.text),
+                Some(file) => match std::fs::write(file, &told.svg) {
+                    Ok(()) => return tell(&told.text),
+                    Err(error) => (format!("{}: {error}", file.display()), Exit::Error),
+                },
+            }
+        }
         Err(explain::Failure::Refused(why)) => (why, Exit::Usage),
         Err(explain::Failure::Failed(why)) => (why, Exit::Error),
     };
@@ -136,6 +142,10 @@ fn become_shell(args: &Args) -> Exit {
     if args.lists {
         environment.push((stage::DEBUG.into(), "list".into()));
     }
+    if let Some(engine) = args.engine {
+        environment.retain(|(name, _)| name != config::ENGINE);
+        environment.push((config::ENGINE.into(), engine.name().into()));
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let shell = match program::find(&args.shell, &path, &|_| false) {
         Found::Program(shell) => shell,
@@ -148,7 +158,7 @@ fn become_shell(args: &Args) -> Exit {
         }
     };
     let helper = std::env::current_exe().unwrap_or_default();
-    let mounts = mounts::of_this_process();
+    let (mounts, _) = mounts::chosen(args.engine);
     let editing = match args.offload {
         Offload::Always => Editing::Helper(&helper),
         Offload::Auto if !mounts.is_empty() => Editing::Helper(&helper),

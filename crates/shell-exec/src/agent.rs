@@ -23,6 +23,7 @@ use shell_plan::plan::Combiner;
 use crate::combine::{Failure, Part, Room, combine};
 use crate::flow::{Inbox, Incoming, Outgoing, Sending, Window, locked, receive_all, send_all};
 use crate::load;
+use crate::slurm;
 use crate::tools::Tools;
 use crate::wire::{FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW};
 use job::{End, OneJoin, OneProcess, Refusal, Target, position};
@@ -77,7 +78,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
         version: env!("CARGO_PKG_VERSION").into(),
         views: answers,
         sees_owners: views.sees_owners,
-        cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        cores: cores(),
         load: hundredths(),
         libc: tools.libc.clone(),
         locales: tools.locales(),
@@ -109,8 +110,17 @@ fn first(from: &mut impl io::Read) -> Result<Option<Hello>, String> {
     }
 }
 
-/// As [`FarHello::load`] has it.
+/// How many processors are ours to use.
+fn cores() -> u32 {
+    let all = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    slurm::cores().map_or(all, |own| own.min(all))
+}
+
+/// As [`FarHello::load`] has it. What a node of Slurm's has to do besides is done by processors that are not ours.
 fn hundredths() -> u32 {
+    if slurm::cores().is_some() {
+        return 0;
+    }
     (load::load() * 100.0) as u32
 }
 

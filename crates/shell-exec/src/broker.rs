@@ -13,7 +13,9 @@ mod socket;
 mod work;
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::BufReader;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -193,6 +195,25 @@ pub fn serve(at: &Path) {
     }
 }
 
+/// Why one of these files, with what is in it, or of these folders is not to be had on a host: it has refused to show what that lies in.
+fn refusal<'a>(
+    views: &[View],
+    answers: &[Option<String>],
+    files: impl Iterator<Item = &'a [u8]>,
+    folders: impl Iterator<Item = &'a [u8]>,
+) -> Option<String> {
+    let path = |bytes: &'a [u8]| Path::new(OsStr::from_bytes(bytes));
+    let (files, folders): (Vec<&Path>, Vec<&Path>) =
+        (files.map(path).collect(), folders.map(path).collect());
+    let is_needed = |view: &View| {
+        let at = Path::new(OsStr::from_bytes(&view.at));
+        let has = |path: &&Path| path.starts_with(at);
+        files.iter().chain(&folders).any(has) || files.iter().any(|file| at.starts_with(file))
+    };
+    let mut refused = views.iter().zip(answers);
+    refused.find_map(|(view, why)| why.clone().filter(|_| is_needed(view)))
+}
+
 impl Broker {
     /// Serves one helper, until it ends.
     fn receive(self: &Arc<Self>, stream: UnixStream) {
@@ -303,7 +324,8 @@ impl Broker {
     }
 
     fn host(&self, name: &str, views: &[View]) -> Arc<Host> {
-        let at = views.iter().map(|view| view.at.clone()).collect();
+        let at = |view: &View| [&view.at[..], b"\0", &view.export].concat();
+        let at = views.iter().map(at).collect();
         locked(&self.hosts)
             .entry((name.to_owned(), at))
             .or_insert_with(|| Host::new(name, views))
@@ -416,8 +438,11 @@ impl Broker {
         for leg in work.legs {
             let host = &hosts[leg.host];
             let connection = host.connection(&self.reach)?;
-            if let Some(why) = connection.hello.views.iter().flatten().next() {
-                return Err(why.clone());
+            let views = facts::views_of(calls, &host.name);
+            let checked = leg.job.checks.iter().map(|one| one.path.as_slice());
+            let folders = leg.job.processes.iter().map(|one| one.folder.as_slice());
+            if let Some(why) = refusal(views, &connection.hello.views, checked, folders) {
+                return Err(why);
             }
             let shows_owners = |call: &StageCall| {
                 let place = call.place.as_ref();

@@ -10,10 +10,14 @@ use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{SigSet, Signal};
+
 use crate::broker::{self, Reach};
+use crate::config::{Config, Engine, Line, Proxy, Wrong};
 use crate::flow::Outgoing;
 use crate::mounts::{self, Mount};
 use crate::program::{self, Found};
+use crate::slurm::{self, Placement};
 use crate::stage::place::views;
 use crate::tools::{Tools, plain};
 use crate::wire::{
@@ -31,6 +35,10 @@ pub struct Report {
     pub mounts: Vec<(Mount, Option<String>)>,
     /// Their machines.
     pub hosts: Vec<Host>,
+    /// Lines of the configuration that count for nothing, and why.
+    pub wrong: Vec<(Line, Wrong)>,
+    /// Lines that are about nothing that is mounted here.
+    pub unused: Vec<Proxy>,
     /// The program that connects, and the command it starts there.
     pub reach: Reach,
     /// How many commands with annotations are here.
@@ -78,6 +86,8 @@ pub enum Trouble {
     NoNearsh(String),
     /// nearsh is there and ended, or said what is not understood.
     NotUnderstood(String),
+    /// Slurm had no free node for so many seconds.
+    NotFree(u64),
     /// Nothing came for so many seconds.
     Silent(u64),
     /// nearsh there is of this version and speaks this protocol.
@@ -95,9 +105,11 @@ pub enum Shims {
     Absent,
 }
 
-/// Looks at everything.
-pub fn examine() -> Report {
-    let mut mounts = mounts::of_this_process();
+/// Looks at everything; `engine` is what the command line says.
+pub fn examine(engine: Option<Engine>) -> Report {
+    let (mut mounts, _) = mounts::chosen(engine);
+    // It is told of, whether anything is mounted or not.
+    let config = Config::of_this_process(engine);
     // They are told by their names, not as they were mounted.
     mounts.sort_by(|one, other| one.at.cmp(&other.at));
     let reach = Reach::of_environment();
@@ -132,6 +144,8 @@ pub fn examine() -> Report {
     let of = |mount: &Mount| (mount.clone(), hindrance(mount, &mounts, &hosts));
     Report {
         mounts: mounts.iter().map(of).collect(),
+        unused: config.unused(&mounts).into_iter().cloned().collect(),
+        wrong: config.wrong,
         reach,
         commands: commands.len(),
         libc: tools.libc.clone(),
@@ -182,6 +196,10 @@ fn ask(
     commands: &[(String, Tool)],
     tools: &Tools,
 ) -> Result<Far, Trouble> {
+    // Who connects may have ended before it is spoken to: that is an error of writing here, as in a broker, and no signal.
+    let mut pipe = SigSet::empty();
+    pipe.add(Signal::SIGPIPE);
+    let _ = pipe.thread_block();
     let mut child = reach.start(name).map_err(Trouble::NoSsh)?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Trouble::NoSsh("it has no pipes".into()));
@@ -203,7 +221,7 @@ fn ask(
             let _ = child.wait();
             Trouble::Silent(PATIENCE.as_secs())
         } else {
-            why_not(child)
+            why_not(child, Placement::read(name).is_some())
         });
     };
     let mut end = || {
@@ -268,8 +286,8 @@ fn next(answers: &Receiver<FromAgent>, until: Instant) -> Result<FromAgent, Recv
     answers.recv_timeout(until.saturating_duration_since(Instant::now()))
 }
 
-/// What ssh, or the shell at its other end, had to say, and which of them.
-fn why_not(mut child: Child) -> Trouble {
+/// What ssh or srun, or the shell at its other end, had to say, and which of them.
+fn why_not(mut child: Child, is_slurm: bool) -> Trouble {
     // It has closed its output, or is about to be told that nobody listens.
     let until = Instant::now() + Duration::from_secs(2);
     while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
@@ -286,6 +304,9 @@ fn why_not(mut child: Child) -> Trouble {
         .filter(|line| !line.is_empty());
     let said = lines.collect::<Vec<_>>().join("; ");
     match output.status.code() {
+        Some(slurm::NOT_FREE) if is_slurm => Trouble::NotFree(slurm::PATIENCE_S.into()),
+        // srun says so besides what the shell says.
+        Some(slurm::NOT_STARTED) if is_slurm => Trouble::NotReached(said),
         // ssh(1): its own errors; the far command's status otherwise.
         Some(255) => Trouble::NotReached(said),
         Some(126 | 127) => Trouble::NoNearsh(said),

@@ -13,6 +13,7 @@ use shell_plan::plan::{Learned, plan};
 use shell_plan::script::{Language, Simple, Target, line};
 
 use crate::broker::{self, facts};
+use crate::config::{Engine, Line, Wrong};
 use crate::mounts::{self, Mount};
 use crate::program::{self, Found};
 use crate::shims;
@@ -26,6 +27,8 @@ pub struct Explained {
     pub text: String,
     /// A drawing.
     pub svg: String,
+    /// Lines of the configuration that count for nothing, and why.
+    pub wrong: Vec<(Line, Wrong)>,
 }
 
 /// Why nothing is said.
@@ -39,16 +42,21 @@ pub enum Failure {
 
 type Environment = Vec<(OsString, OsString)>;
 
-/// Says what would run where and why. `connects`: hosts of its mounts are connected to first, so that they are known.
+/// Says what would run where and why. `connects`: hosts of its mounts are connected to first, so that they are known; `engine` is what the command
+/// line says.
 ///
 /// # Errors
 /// Why nothing can be said.
-pub fn explain(pipeline: &OsStr, connects: bool) -> Result<Explained, Failure> {
+pub fn explain(
+    pipeline: &OsStr,
+    connects: bool,
+    engine: Option<Engine>,
+) -> Result<Explained, Failure> {
     let stages = line(pipeline.as_bytes(), Language::Bash).map_err(Failure::Refused)?;
     let environment: Environment = std::env::vars_os().collect();
     let expanded = expand(&stages, &environment)?;
     let folder = std::env::current_dir().map_err(|error| Failure::Failed(error.to_string()))?;
-    let mounts = mounts::of_this_process();
+    let (mounts, config) = mounts::chosen(engine);
     let chain = chain(&expanded, &environment, &folder, &mounts)?;
 
     let names = facts::hosts_of(&chain);
@@ -84,6 +92,7 @@ pub fn explain(pipeline: &OsStr, connects: bool) -> Result<Explained, Failure> {
     Ok(Explained {
         text: said,
         svg: svg(&facts, &plan),
+        wrong: config.wrong,
     })
 }
 

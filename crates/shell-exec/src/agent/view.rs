@@ -51,7 +51,14 @@ pub fn give(wanted: &[View], beneath: Option<&Path>) -> (Views, Vec<Option<Strin
     if wanted.is_empty() {
         return (views, Vec::new());
     }
-    match own_namespace() {
+    // A node that has the mounts themselves need not be shown anything.
+    let is_as_here = beneath.is_none() && wanted.iter().all(|view| view.at == view.export);
+    let namespace = if is_as_here {
+        Ok(true)
+    } else {
+        own_namespace()
+    };
+    match namespace {
         Ok(sees_owners) => views.sees_owners = sees_owners,
         Err(why) => return (views, vec![Some(why); wanted.len()]),
     }
@@ -61,6 +68,9 @@ pub fn give(wanted: &[View], beneath: Option<&Path>) -> (Views, Vec<Option<Strin
     for (view, root) in wanted.iter().zip(opened) {
         let at = PathBuf::from(OsStr::from_bytes(&view.at));
         let shown = root.and_then(|root| {
+            if is_as_here {
+                return Ok(root);
+            }
             show(&root, &at)
                 .map(|()| root)
                 .map_err(|why| format!("{} cannot be shown here: {why}", at.display()))

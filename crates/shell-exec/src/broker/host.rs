@@ -1,4 +1,4 @@
-//! A host and the one connection to it: the system's `ssh`, with an agent at its other end.
+//! A host and the one connection to it: the system's `ssh`, or Slurm's `srun`, with an agent at its other end.
 //!
 //! The invariant: whatever goes wrong, everybody who has a job there is told. A connection from which nothing has come for a while, though it
 //! was asked, is as good as cut.
@@ -11,8 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::group::Group;
+use crate::config::Config;
 use crate::flow::{Outgoing, locked};
 use crate::load::idle_cores;
+use crate::slurm::Placement;
 use crate::wire::{FarHello, Frame, FromAgent, Hello, HostState, PIECE, PROTOCOL, ToAgent, View};
 
 /// How long a host that could not be reached is left alone; twice as long each time, but not longer than the second.
@@ -53,21 +55,29 @@ impl Reach {
         }
     }
 
-    /// Starts ssh, which is to start an agent; nobody is asked for a password.
+    /// Starts ssh, which is to start an agent (nobody is asked for a password), or srun, if the host is a node that Slurm is to find.
     ///
     /// # Errors
-    /// Why ssh itself cannot be run.
+    /// Why ssh or srun itself cannot be run.
     pub fn start(&self, host: &str) -> Result<Child, String> {
-        let (program, arguments) = self.ssh.split_first().ok_or("no ssh is named")?;
-        Command::new(program)
-            .args(arguments)
-            .args(["-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
-            .args(["--", host, &self.agent])
+        let mut command = match Placement::read(host) {
+            Some(placement) => placement.command(&Config::of_this_process(None), &self.agent),
+            None => {
+                let (program, arguments) = self.ssh.split_first().ok_or("no ssh is named")?;
+                let mut command = Command::new(program);
+                command
+                    .args(arguments)
+                    .args(["-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
+                    .args(["--", host, &self.agent]);
+                command
+            }
+        };
+        command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("{program}: {error}"))
+            .map_err(|error| format!("{}: {error}", command.get_program().display()))
     }
 }
 
@@ -113,6 +123,10 @@ pub struct Connection {
     load: AtomicU32,
     /// Commands that are others there.
     different: Mutex<Vec<String>>,
+    /// When a group last ended, in milliseconds since the connection began.
+    worked: AtomicU64,
+    /// How long it is kept without work; none: for as long as the broker runs.
+    keep: Option<Duration>,
 }
 
 impl Host {
@@ -182,7 +196,11 @@ impl Host {
     /// Why there is none, for people.
     pub fn connection(self: &Arc<Self>, reach: &Reach) -> Result<Arc<Connection>, String> {
         self.open(reach);
-        let until = Instant::now() + PATIENCE;
+        // Slurm may be asked for a node for as long as that; who was not given one lately waits for it no more.
+        let is_slow = Placement::read(&self.name).is_some();
+        let had_none = is_slow && self.failures.load(Ordering::Relaxed) > 0;
+        let patience = if had_none { Duration::ZERO } else { PATIENCE };
+        let until = Instant::now() + patience;
         let mut state = locked(&self.state);
         loop {
             match &*state {
@@ -217,7 +235,7 @@ impl Host {
             Err(why) => return failed(why),
         };
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return failed("ssh without pipes".into());
+            return failed("a connection without pipes".into());
         };
         let mut from = BufReader::with_capacity(PIECE + 4096, stdout);
         let out = Outgoing::new(stdin, |_| {});
@@ -254,6 +272,9 @@ impl Host {
             asked: AtomicU64::new(0),
             down: AtomicU64::new(0),
             different: Mutex::default(),
+            worked: AtomicU64::new(0),
+            // Others may be waiting for a node that nobody uses.
+            keep: (Placement::read(&self.name)).map(|_| Config::of_this_process(None).keep()),
         });
         connection.ask();
         self.failures.store(0, Ordering::Relaxed);
@@ -261,9 +282,10 @@ impl Host {
         let watched = Arc::new(Mutex::new(child));
         {
             let (connection, watched) = (Arc::downgrade(&connection), watched.clone());
+            let host = self.clone();
             std::thread::spawn(move || {
                 while let Some(connection) = connection.upgrade() {
-                    if connection.is_silent() {
+                    if connection.is_silent() || host.gives_up(&connection) {
                         let _ = locked(&watched).kill();
                         return;
                     }
@@ -274,11 +296,29 @@ impl Host {
         }
         connection.listen(&mut from);
         // Nobody finds it any more, then everybody on it is told.
-        self.become_(State::Closed);
+        let mut state = locked(&self.state);
+        if matches!(&*state, State::Open(open) if Arc::ptr_eq(open, &connection)) {
+            *state = State::Closed;
+        }
+        drop(state);
+        self.changed.notify_all();
         connection.lost(&format!("the connection to {} was cut", self.name));
         let mut child = locked(&watched);
         let _ = child.kill();
         let _ = child.wait();
+    }
+
+    /// Ends a connection that nobody has needed for too long; no: it is kept. From then on nobody finds it.
+    fn gives_up(&self, connection: &Arc<Connection>) -> bool {
+        let mut state = locked(&self.state);
+        // Who has found it before, and has not begun yet, holds it besides its thread, its watcher and the state.
+        let is_free = Arc::strong_count(connection) <= 3 && connection.is_idle();
+        let gives_up =
+            is_free && matches!(&*state, State::Open(open) if Arc::ptr_eq(open, connection));
+        if gives_up {
+            *state = State::Closed;
+        }
+        gives_up
     }
 
     /// Waits a little for the first measurement of a connection's round trip.
@@ -293,7 +333,7 @@ impl Host {
         }
     }
 
-    /// What ssh, or the shell at its other end, had to say.
+    /// What ssh or srun, or the shell at its other end, had to say.
     fn why_not(&self, mut child: Child) -> String {
         let _ = child.kill();
         let said = child.wait_with_output().map(|output| output.stderr);
@@ -321,6 +361,8 @@ impl Connection {
 
     /// A group has ended.
     pub fn leave(&self, job: u32, streams: &[u32]) {
+        self.worked
+            .store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
         locked(&self.groups).remove(&job);
         let mut known = locked(&self.streams);
         for number in streams {
@@ -412,6 +454,13 @@ impl Connection {
         for group in groups {
             group.lost(why);
         }
+    }
+
+    /// Whether it has had nothing to do for longer than it is kept.
+    fn is_idle(&self) -> bool {
+        let worked = Duration::from_millis(self.worked.load(Ordering::Relaxed));
+        let rests = self.since.elapsed().saturating_sub(worked);
+        !self.is_busy() && self.keep.is_some_and(|keep| rests > keep)
     }
 
     /// Whether nothing has come for too long; asks if nothing has come lately.

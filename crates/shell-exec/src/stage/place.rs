@@ -16,6 +16,7 @@ use shell_plan::program;
 use super::refresh::Changed;
 use crate::annotations;
 use crate::mounts::Mount;
+use crate::slurm::Placement;
 use crate::tools;
 use crate::wire::{Checked, FileFact, Place, Seen, Stdio, Touched, View};
 
@@ -178,8 +179,9 @@ impl Stage<'_> {
     /// Whether a mount shows what the call shows as the host does.
     fn shows_the_same(&self, call: &Call<'_>) -> bool {
         let is_nfs = self.mounts.iter().all(|m| m.is_nfs());
+        let has_share = (self.mounts.iter()).any(|m| m.is_share() && m.export.is_some());
         call.of.shows.iter().all(|shown| match shown {
-            Shown::Modes | Shown::Order => true,
+            Shown::Modes | Shown::Order => !has_share,
             Shown::Inodes | Shown::Links | Shown::Blocks | Shown::Times => is_nfs,
             // Their names come from each machine's own lists.
             Shown::Owners => false,
@@ -251,6 +253,12 @@ impl Stage<'_> {
         write: bool,
     ) -> Result<FileFact, String> {
         self.add_host(place, &mount.host)?;
+        if write && mount.is_share() {
+            let name = path.display();
+            return Err(format!(
+                "{name}: what is written into a share there is seen here late"
+            ));
+        }
         let mut identity = 0;
         let place_of = match statat(rustix::fs::CWD, path, AtFlags::empty()) {
             Ok(stat) => {
@@ -304,7 +312,7 @@ impl Stage<'_> {
         };
         let forgets = |path: &PathBuf| {
             let mount = self.mount_of(path);
-            mount.is_some_and(|mount| !mount.is_nfs())
+            mount.is_some_and(Mount::remembers)
         };
         Changed::of(written.chain(output).filter(forgets))
     }
@@ -367,6 +375,9 @@ impl Stage<'_> {
         if seen.kind != 0o100_000 {
             return Ok(Stdio::Here);
         }
+        if opening != Opening::Read && mount.is_share() {
+            return Ok(Stdio::Here);
+        }
         if opening == Opening::Write {
             seen.size = 0;
         }
@@ -388,6 +399,10 @@ impl Stage<'_> {
             return None;
         }
         let flags = fcntl_getfl(fd).ok()?;
+        // As of a command that writes into a share itself.
+        if mount.is_share() && flags & OFlags::ACCMODE != OFlags::RDONLY {
+            return None;
+        }
         Some(Stdio::There {
             host: mount.host.clone(),
             at: seek(fd, rustix::fs::SeekFrom::Current(0)).ok()?,
@@ -444,11 +459,59 @@ pub fn views(mounts: &[Mount], host: &str) -> Option<Vec<View>> {
     })
     .map(|(mount, export)| {
         let stat = statat(rustix::fs::CWD, &mount.at, AtFlags::empty()).ok()?;
+        let mut root = seen(&stat, mount);
+        // A node has the same file system there, whose root has one number everywhere, or but the folder over which that is mounted elsewhere.
+        if Placement::read(host).is_some() {
+            root.inode = stat.st_ino;
+        }
         Some(View {
             at: mount.at.as_os_str().as_bytes().to_vec(),
             export: export.as_os_str().as_bytes().to_vec(),
-            root: seen(&stat, mount),
+            root,
         })
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a command may run that stands in a mount of this kind, which `proxy` has: a host, or why none.
+    fn placed(kind: &str, words: &[&str]) -> Result<String, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().canonicalize().unwrap();
+        std::fs::write(at.join("file"), "a line\n").unwrap();
+        let mounts = [Mount {
+            at: at.clone(),
+            kind: kind.into(),
+            host: "proxy".into(),
+            export: Some("/srv".into()),
+            stands_for: Some("//filer/share".into()),
+        }];
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let stage = Stage {
+            words: &words,
+            environment: &[],
+            folder: &at,
+            mounts: &mounts,
+        };
+        let place = stage.place(&[Stdio::Null, Stdio::Here]);
+        let written = stage.opened(Path::new("file"), Opening::Write).unwrap();
+        let read = stage.opened(Path::new("file"), Opening::Read).unwrap();
+        assert!(matches!(read, Stdio::There { .. }), "{read:?}");
+        assert_eq!(matches!(written, Stdio::There { .. }), kind != "cifs");
+        place.map(|place| place.hosts.into_iter().map(|(host, _)| host).collect())
+    }
+
+    #[test]
+    fn what_writes_into_a_share_or_shows_what_only_a_share_has_runs_here() {
+        for kind in ["cifs", "nfs4"] {
+            assert_eq!(placed(kind, &["grep", "x", "file"]), Ok("proxy".into()));
+        }
+        for words in [&["sort", "-o", "file", "file"][..], &["find", "."]] {
+            assert_eq!(placed("nfs4", words), Ok("proxy".into()), "{words:?}");
+            assert!(placed("cifs", words).is_err(), "{words:?}");
+        }
+    }
 }
