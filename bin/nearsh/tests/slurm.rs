@@ -1,0 +1,70 @@
+//! `tests/near/slurm.sh`, which is about nodes of a real Slurm, and `tests/near/proxy.sh`, about a filer without ssh; both on the client of a rig.
+
+#![allow(clippy::print_stderr)] // who runs the tests should know
+
+use std::process::{Command, Stdio};
+
+const NEAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/near");
+
+/// Runs words on the client of a rig. Nothing of what they say is wrong, and so many lines are right. None: there can be no rig, or no Slurm.
+fn judge(needs: &str, options: &[&str], words: &[&str], right: usize) {
+    if std::env::var_os(needs).is_none() {
+        eprintln!("left out: {needs} is not set, as ./x test does where it can be had");
+        return;
+    }
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    // The daemons' own, beside the rig's: what its hosts have of that is not theirs.
+    let slurm = tempfile::tempdir_in("/var/tmp").unwrap();
+    let words = words.iter().map(|word| match *word {
+        "SLURM" => slurm.path().as_os_str().to_owned(),
+        word => word.into(),
+    });
+    let output = Command::new(format!("{NEAR}/rig"))
+        .arg("up")
+        .arg(folder.path())
+        .args(["--hosts", "alpha,beta", "--nearsh"])
+        .arg(env!("CARGO_BIN_EXE_nearsh"))
+        .arg("--with-parent")
+        .args(options)
+        .arg("--")
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let fine = said.lines().filter(|line| line.starts_with("ok ")).count();
+    assert!(
+        fine >= right && !said.contains("WRONG"),
+        "{fine} are right\n{said}{errors}"
+    );
+}
+
+#[test]
+fn what_nodes_of_slurm_run_gives_the_same_as_here_whatever_slurm_does() {
+    let slurm = format!("{NEAR}/slurm");
+    let script = format!("{NEAR}/slurm.sh");
+    let words = [&slurm, "SLURM", "bash", &script];
+    // Mounts that are of the kind of a cluster's.
+    judge(
+        "PERDURE_SLURM",
+        &["--sshfs", "subtype=glusterfs"],
+        &words,
+        65,
+    );
+}
+
+#[test]
+fn what_a_filer_without_ssh_serves_is_worked_on_by_a_proxy() {
+    let script = format!("{NEAR}/proxy.sh");
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let export = |host: &str, below: &str| format!("{host}={}{below}", folder.path().display());
+    let (filer, proxy) = (export("alpha", "/home"), export("beta", ""));
+    std::fs::create_dir(folder.path().join("home")).unwrap();
+    judge(
+        "PERDURE_RIG",
+        &["--export", &filer, "--export", &proxy],
+        &["bash", &script],
+        30,
+    );
+}
