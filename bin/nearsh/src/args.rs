@@ -18,12 +18,14 @@ Usage: nearsh [OPTIONS] FILE [ARGUMENT ...]
        nearsh explain [--connect] [--svg=FILE] PIPELINE
        nearsh doctor
        nearsh stats
+       nearsh annotate [--annotation=FILE] COMMAND [ARGUMENT ...]
        nearsh agent --stdio [--restrict-to FOLDER]
 
 eval \"$(nearsh init bash)\" has the commands of an interactive shell run where their files are, too (fish: nearsh init fish | source).
 nearsh explain says where the commands of a pipeline would run and why, and runs nothing (--connect: measures the line to its hosts first;
 --svg=FILE: draws it, too). nearsh doctor says which folders of other machines are mounted here, and what is missing to run commands there.
-nearsh stats tells what ran on other machines lately. nearsh agent is what nearsh itself runs by ssh on machines whose folders are
+nearsh stats tells what ran on other machines lately. nearsh annotate runs a command where it can do no harm, watches it, and says where
+its annotation lies (the call given, or all that the annotation suggests; --annotation=FILE: another one than nearsh has). nearsh agent is what nearsh itself runs by ssh on machines whose folders are
 mounted here.
 
 Options of nearsh come first; others are the shell's.
@@ -72,6 +74,15 @@ pub struct Explain {
     pub engine: Option<Engine>,
 }
 
+/// Which annotation is to be checked.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Annotate {
+    /// A file; none: nearsh's own.
+    pub annotation: Option<PathBuf>,
+    /// The command, and one call's arguments, if it is about one.
+    pub words: Vec<OsString>,
+}
+
 /// What is asked of nearsh.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wish {
@@ -81,6 +92,7 @@ pub enum Wish {
     Stats,
     Explain(Explain),
     Doctor(Option<Engine>),
+    Annotate(Annotate),
     Tell(String),
 }
 
@@ -115,6 +127,9 @@ impl Args {
                 engine: args.engine,
                 ..explain
             }));
+        }
+        if words.first().is_some_and(|word| word == "annotate") {
+            return annotate(&words[1..]).map(Wish::Annotate);
         }
         if words.len() == 1 && words[0] == "doctor" {
             return Ok(Wish::Doctor(args.engine));
@@ -203,6 +218,30 @@ fn explain(words: &[OsString]) -> Result<Explain, String> {
         }
     }
     Ok(explain)
+}
+
+/// The words behind `annotate`.
+pub fn annotate(words: &[OsString]) -> Result<Annotate, String> {
+    let mut wish = Annotate::default();
+    let mut rest = words;
+    while let Some((word, others)) = rest.split_first() {
+        if let Some(file) = word.as_bytes().strip_prefix(b"--annotation=") {
+            wish.annotation = Some(OsStr::from_bytes(file).into());
+        } else if word == "--" {
+            rest = others;
+            break;
+        } else if word.as_bytes().starts_with(b"-") {
+            return Err(format!("annotate: unknown: {}", word.to_string_lossy()));
+        } else {
+            break;
+        }
+        rest = others;
+    }
+    if rest.is_empty() {
+        return Err("annotate: which command? nearsh annotate sort".into());
+    }
+    wish.words = rest.to_vec();
+    Ok(wish)
 }
 
 /// The words behind `agent`.

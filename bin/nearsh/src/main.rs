@@ -4,6 +4,7 @@
 #![no_main]
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a program may
 
+mod annotate;
 mod args;
 mod doctor;
 mod entry;
@@ -15,6 +16,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use shell_exec::annotate::watch;
 use shell_exec::config::{self, Engine};
 use shell_exec::program::{self, Found};
 use shell_exec::script::{Call, Editing, prepare};
@@ -44,6 +46,16 @@ fn run() -> u8 {
             eprintln!("nearsh: {}", agent::launch::run(&words[1..]));
             return Exit::NoCommand as u8;
         }
+        Some(watch::WORD) => {
+            eprintln!("nearsh: {}", watch::become_tried(&words[1..]));
+            return Exit::NoCommand as u8;
+        }
+        Some(shell_exec::annotate::WORD) => {
+            let Some((base, words)) = words[1..].split_first() else {
+                return Exit::Usage as u8;
+            };
+            return annotate::inner(Path::new(base), words) as u8;
+        }
         Some(broker::WORD) => {
             if let Some(at) = words.get(1) {
                 broker::serve(Path::new(at));
@@ -63,6 +75,7 @@ fn run() -> u8 {
         Ok(Wish::Init(shell)) => init(&shell),
         Ok(Wish::Stats) => tell(&stats::text(&broker::records().unwrap_or_default())) as u8,
         Ok(Wish::Explain(wish)) => explained(&wish) as u8,
+        Ok(Wish::Annotate(wish)) => annotate::outer(&wish, &words[1..]),
         Ok(Wish::Doctor(engine)) => examine(engine) as u8,
         Ok(Wish::Run(args)) => become_shell(&args) as u8,
         Ok(Wish::Tell(text)) => tell(&text) as u8,
@@ -129,7 +142,7 @@ fn explained(wish: &Explain) -> Exit {
     exit
 }
 
-fn tell(text: &str) -> Exit {
+pub(crate) fn tell(text: &str) -> Exit {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => Exit::Ok,
         Err(_) => Exit::Error,

@@ -5,7 +5,7 @@
 
 mod job;
 pub mod launch;
-mod view;
+pub(crate) mod view;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

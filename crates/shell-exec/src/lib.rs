@@ -5,6 +5,7 @@
 //! shell gave it. Nothing here changes signals, descriptors, limits or the environment on that way.
 
 pub mod agent;
+pub mod annotate;
 pub mod annotations;
 pub mod broker;
 pub mod combine;

@@ -232,3 +232,24 @@ impl Annotation {
         self.names.iter().any(|known| known == name)
     }
 }
+
+impl Example {
+    /// The words of the call: blanks part them, but not between single quotes.
+    pub fn words(&self) -> Vec<Vec<u8>> {
+        let mut words = Vec::new();
+        let mut word: Option<Vec<u8>> = None;
+        let mut quoted = false;
+        for byte in self.call.bytes() {
+            match byte {
+                b'\'' => {
+                    quoted = !quoted;
+                    word.get_or_insert_default();
+                }
+                b' ' if !quoted => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(byte),
+            }
+        }
+        words.extend(word);
+        words
+    }
+}

@@ -105,7 +105,7 @@ fn lower(number: u32, soft: u64) -> Result<(), String> {
 }
 
 /// Folders without which no program runs; they may be read.
-const SYSTEM: [&str; 12] = [
+pub(crate) const SYSTEM: [&str; 12] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys",
     "/run",
 ];

@@ -87,7 +87,7 @@ pub fn give(wanted: &[View], beneath: Option<&Path>) -> (Views, Vec<Option<Strin
 }
 
 /// A mount namespace of our own. Whether owners are seen in it.
-fn own_namespace() -> Result<bool, String> {
+pub(crate) fn own_namespace() -> Result<bool, String> {
     let is_root = nix::unistd::geteuid().is_root();
     let flags = if is_root {
         CloneFlags::CLONE_NEWNS

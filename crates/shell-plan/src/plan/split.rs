@@ -272,10 +272,9 @@ fn chain(
                 words: printing(&known.facts.stages[k].words, lines),
             }),
             // Nobody knows in which order these come, so somebody must put them in one.
-            Together::Counts { key_first } => known.any_order(k + 1).then_some(Combiner::Counts {
-                key_first: *key_first,
-                most: COUNT_MAX,
-            }),
+            Together::Counts { key_first } => known
+                .any_order(k + 1)
+                .then(|| Combiner::of_counts(*key_first)),
         };
         let Some(combiner) = combiner else { return };
         let goes_on = combiner == Combiner::Concat && !known.ends_early(k);
@@ -363,38 +362,48 @@ fn place_in(known: &Known<'_, '_>, stage: usize, lane: &Lane, word: usize) -> us
 /// How parts' outputs are put together by a stage's annotation.
 fn combiner(known: &Known<'_, '_>, k: usize, combine: Combine) -> Option<Combiner> {
     let stage = &known.facts.stages[k];
-    let dropped: Vec<usize> = {
-        let call = known.call(k)?;
-        known
-            .operands(k)
-            .iter()
-            .map(|&at| call.files[at].word)
-            .collect()
-    };
-    let words = stage
-        .words
-        .iter()
-        .enumerate()
-        .filter(|(word, _)| !dropped.contains(word));
-    let mut words: Vec<Vec<u8>> = words.map(|(_, word)| word.clone()).collect();
-    Some(match combine {
-        Combine::Concat => Combiner::Concat,
-        Combine::Sum => Combiner::Sum {
-            most: if known.readings[k].is_some() {
-                COUNT_MAX
-            } else {
-                u64::MAX
+    let call = known.call(k)?;
+    let dropped = known.operands(k).iter().map(|&at| call.files[at].word);
+    let dropped: Vec<usize> = dropped.collect();
+    let has_program = known.readings[k].is_some();
+    Some(Combiner::of(combine, &stage.words, &dropped, has_program))
+}
+
+impl Combiner {
+    /// How outputs of a command's parts are put together, by what its annotation says. `dropped`: which of its words name files that are cut;
+    /// `has_program`: it runs a program, as AWK does, whose numbers have their own form.
+    pub fn of(
+        combine: Combine,
+        words: &[Vec<u8>],
+        dropped: &[usize],
+        has_program: bool,
+    ) -> Combiner {
+        let kept = words.iter().enumerate();
+        let kept = kept.filter(|(word, _)| !dropped.contains(word));
+        let mut words: Vec<Vec<u8>> = kept.map(|(_, word)| word.clone()).collect();
+        match combine {
+            Combine::Concat => Combiner::Concat,
+            Combine::Sum => Combiner::Sum {
+                most: if has_program { COUNT_MAX } else { u64::MAX },
             },
-        },
-        Combine::Uniq => Combiner::Uniq,
-        Combine::UniqCount => Combiner::UniqCount,
-        Combine::First => Combiner::First,
-        Combine::Again => Combiner::Again(words),
-        Combine::Merge => {
-            words.insert(1, b"-m".to_vec());
-            Combiner::Merge(words)
+            Combine::Uniq => Combiner::Uniq,
+            Combine::UniqCount => Combiner::UniqCount,
+            Combine::First => Combiner::First,
+            Combine::Again => Combiner::Again(words),
+            Combine::Merge => {
+                words.insert(1, b"-m".to_vec());
+                Combiner::Merge(words)
+            }
         }
-    })
+    }
+
+    /// The same for a program's lines that are keys and counts.
+    pub fn of_counts(key_first: bool) -> Combiner {
+        Combiner::Counts {
+            key_first,
+            most: COUNT_MAX,
+        }
+    }
 }
 
 /// The files that a stage reads at a place and that are not there, but for those that are given to it in parts.

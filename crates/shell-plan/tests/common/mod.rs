@@ -4,25 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use shell_plan::annotation::Annotation;
+use shell_plan::annotation::{Annotation, Example};
 
-/// A call's words: blanks part them, but not between single quotes.
+/// A call's words.
 pub fn words(call: &str) -> Vec<Vec<u8>> {
-    let mut words = Vec::new();
-    let mut word: Option<Vec<u8>> = None;
-    let mut quoted = false;
-    for byte in call.bytes() {
-        match byte {
-            b'\'' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
-            }
-            b' ' if !quoted => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(byte),
-        }
-    }
-    words.extend(word);
-    words
+    let example = Example {
+        call: call.into(),
+        ..Example::default()
+    };
+    example.words()
 }
 
 /// The project's annotations by their files' names.
