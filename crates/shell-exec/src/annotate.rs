@@ -28,7 +28,7 @@ use calls::{Made, Samples, Words};
 pub use judge::Lie;
 use judge::Tried;
 use measure::Measured;
-use sandbox::{Sandbox, State};
+use sandbox::Sandbox;
 use watch::{Ran, Trial};
 
 /// The word by which our own program knows that it is the part of a check that runs in a place for trials.
@@ -144,13 +144,15 @@ struct Kept {
     kind: usize,
     made: Made,
     ran: Ran,
-    after: State,
 }
 
 impl Check<'_> {
     fn all(&self, name: &str, one: Option<Words>, path: &OsStr) -> io::Result<Report> {
         let is_own = one.is_none();
         let samples = Samples::make(&self.trial(&[], b""), path)?;
+        if is_own && name == "git" {
+            self.repository()?;
+        }
         let calls = match one {
             Some(words) => vec![words],
             None => calls::calls(self.annotation, name),
@@ -172,11 +174,17 @@ impl Check<'_> {
             let writes = call.files.iter().any(|file| file.kind == Kind::Output);
             let variants = if is_own && writes {
                 &[Made::Nothing, Made::File, Made::Folder][..]
+            } else if is_own {
+                &[Made::Nothing, Made::Link][..]
             } else {
                 &[Made::Nothing][..]
             };
             let mut succeeds = false;
             for made in variants {
+                // Links are for those that can do nothing else.
+                if *made == Made::Link && succeeds {
+                    break;
+                }
                 let tried = self.try_out(&samples, words, &call, *made, is_own, &mut report)?;
                 if let Some(tried) = tried {
                     succeeds = true;
@@ -210,7 +218,6 @@ impl Check<'_> {
                 words: &tried.words.0,
                 reading: reading.as_ref(),
                 ran: &tried.ran,
-                after: &tried.after,
             };
             let lies = measured.lies()?;
             self.note(&mut report, &tried.words, &call, lies);
@@ -221,6 +228,38 @@ impl Check<'_> {
             self.version(name, &mut report)?;
         }
         Ok(report)
+    }
+
+    /// git does nothing outside of a repository.
+    fn repository(&self) -> io::Result<()> {
+        sandbox::empty(&self.sandbox.work)?;
+        std::fs::write(self.sandbox.work.join("tracked"), "first\nx second\n")?;
+        std::fs::create_dir(self.sandbox.work.join("src"))?;
+        std::fs::write(self.sandbox.work.join("src/inner"), "third\n")?;
+        let calls: [&[&str]; 7] = [
+            &["git", "init", "-q", "-b", "main"],
+            &["git", "config", "user.name", "Somebody"],
+            &["git", "config", "user.email", "somebody@example.org"],
+            &["git", "add", "."],
+            &["git", "commit", "-q", "-m", "the first one"],
+            &["git", "tag", "v1"],
+            // What is changed since, in the index and beside it.
+            &["git", "mv", "src/inner", "src/moved"],
+        ];
+        for call in calls {
+            let words: Vec<OsString> = call.iter().map(Into::into).collect();
+            let trial = Trial {
+                is_watched: false,
+                ..self.trial(&words, b"")
+            };
+            let ran = trial.run()?;
+            if ran.status != 0 {
+                let why = String::from_utf8_lossy(&ran.errors).into_owned();
+                return Err(io::Error::other(format!("no repository: {why}")));
+            }
+        }
+        std::fs::write(self.sandbox.work.join("tracked"), "first\nx changed\n")?;
+        sandbox::copy_all(&self.sandbox.work, &self.sandbox.ground)
     }
 
     fn trial<'b>(&'b self, words: &'b [OsString], input: &'b [u8]) -> Trial<'b> {
@@ -257,7 +296,7 @@ impl Check<'_> {
         kind: usize,
         made: Made,
     ) -> io::Result<()> {
-        sandbox::empty(&self.sandbox.master)?;
+        self.sandbox.begin_as(&self.sandbox.ground)?;
         samples.put(&self.sandbox.master, call, &words.0, kind, made)
     }
 
@@ -304,7 +343,6 @@ impl Check<'_> {
                     kind,
                     made,
                     ran,
-                    after,
                 }));
             }
         }

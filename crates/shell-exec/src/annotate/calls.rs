@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use shell_plan::annotation::{Annotation, Call, Kind, Row, Syntax, Use};
@@ -316,7 +316,7 @@ impl Samples {
                 continue;
             }
             let is_tree = match (file.kind, made) {
-                (Kind::Output, Made::Nothing) => continue,
+                (Kind::Output, Made::Nothing | Made::Link) => continue,
                 (Kind::Output, Made::Folder) | (Kind::Tree, _) => true,
                 _ => name.as_os_str().as_bytes().ends_with(b"/"),
             };
@@ -324,32 +324,43 @@ impl Samples {
             if is_tree {
                 let sub = path.join("sub");
                 fs::create_dir_all(&sub)?;
-                self.file(&path.join("inner-one"), bytes)?;
-                self.file(&sub.join("inner-two"), self.of(name, kind, number + 1))?;
+                fs::write(path.join("inner-one"), bytes)?;
+                fs::write(sub.join("inner-two"), self.of(name, kind, number + 1))?;
             } else if file.kind == Kind::ProgramFile {
-                self.file(&path, b"1\n")?;
+                fs::write(&path, b"1\n")?;
+            } else if made == Made::Link {
+                let beside = path.with_file_name(format!("it-leads-here-{number}"));
+                fs::write(&beside, bytes)?;
+                std::os::unix::fs::symlink(beside.file_name().unwrap_or_default(), &path)?;
             } else {
-                self.file(&path, bytes)?;
+                fs::write(&path, bytes)?;
             }
         }
         if call.reads_folder {
-            self.file(&folder.join("lying-about"), self.input(kind))?;
+            fs::write(folder.join("lying-about"), self.input(kind))?;
         }
-        Ok(())
+        date(folder)
     }
+}
 
-    fn file(&self, path: &PathBuf, bytes: &[u8]) -> io::Result<()> {
-        fs::write(path, bytes)?;
-        let time = Timespec {
-            tv_sec: CHANGED,
-            tv_nsec: 0,
-        };
-        let times = Timestamps {
-            last_access: time,
-            last_modification: time,
-        };
-        Ok(utimensat(CWD, path, &times, AtFlags::empty())?)
+/// Has all that is in a folder be of one time.
+fn date(folder: &Path) -> io::Result<()> {
+    let time = Timespec {
+        tv_sec: CHANGED,
+        tv_nsec: 0,
+    };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.symlink_metadata()?.is_dir() {
+            date(&path)?;
+        }
+        utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW)?;
     }
+    Ok(())
 }
 
 /// What is there of files that are to be written.
@@ -361,4 +372,6 @@ pub enum Made {
     File,
     /// Folders with files.
     Folder,
+    /// Nothing, and files that are read are links to others.
+    Link,
 }

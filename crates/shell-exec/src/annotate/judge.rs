@@ -93,7 +93,13 @@ pub struct Tried<'a> {
 impl Tried<'_> {
     /// Whether it did what it was called for.
     pub fn succeeded(&self) -> bool {
-        self.ran.status == 0
+        match self.ran.status {
+            0 => true,
+            // Something was not found, or is not the same.
+            1 => self.ran.errors.is_empty(),
+            // It prints without an end, and was ended by the limit.
+            status => status == 128 + nix::libc::SIGXFSZ,
+        }
     }
 
     /// Whether it has read its input, or touched a file that it names.
@@ -205,6 +211,8 @@ impl Tried<'_> {
                     Deed::Reads | Deed::Lists if texts.contains(path) && was_there => {
                         lies.push(Lie::ReadsText(path_of()));
                     }
+                    // It tries whether a text is a file, and there is none.
+                    Deed::Reads if !done.succeeded && texts.contains(path) => {}
                     // What it has made itself it may read.
                     Deed::Reads | Deed::Lists if was_there || !self.makes(path) => {
                         lies.push(Lie::ReadsUnnamed(path_of()));

@@ -16,12 +16,12 @@ use shell_plan::plan::Combiner;
 use shell_plan::program::{Reading, Together};
 
 use super::judge::{Lie, differences};
-use super::sandbox::{Sandbox, State};
+use super::sandbox::Sandbox;
 use super::watch::{INPUT_BYTES_MAX, Ran, Trial};
 use crate::combine::{Part, Room, by_names, combine, status};
 
 /// Most places at which an input is cut.
-const CUTS_MAX: usize = 12;
+const CUTS_MAX: usize = 8;
 
 /// A call that did what it was called for.
 pub struct Measured<'a> {
@@ -34,8 +34,6 @@ pub struct Measured<'a> {
     pub reading: Option<&'a Reading>,
     /// The first time.
     pub ran: &'a Ran,
-    /// The folder behind that.
-    pub after: &'a State,
 }
 
 impl Measured<'_> {
@@ -53,7 +51,11 @@ impl Measured<'_> {
         match self.call.of.effect {
             Effect::Pure => {
                 let again = self.again()?;
-                if (again.status, &again.output) != (self.ran.status, &self.ran.output) {
+                // A copy of a file has another number than the file, and times of its own.
+                let is_copy = [Shown::Inodes, Shown::Times];
+                let is_copy = is_copy.iter().any(|shown| self.call.of.shows.contains(shown));
+                let first = if is_copy { &self.trial.run()? } else { self.ran };
+                if (again.status, &again.output) != (first.status, &first.output) {
                     // All that is compared below would differ as well.
                     return Ok(vec![Lie::NotPure]);
                 }
@@ -63,9 +65,10 @@ impl Measured<'_> {
             }
             Effect::Idempotent => {
                 self.again()?;
+                let once = self.sandbox.state()?;
                 self.trial.run()?;
                 let twice = self.sandbox.state()?;
-                let paths = differences(self.after, &twice, false).into_iter();
+                let paths = differences(&once, &twice, false).into_iter();
                 lies.extend(paths.map(Lie::NotIdempotent));
             }
             Effect::Once => {}
@@ -83,7 +86,11 @@ impl Measured<'_> {
         let of = self.call.of;
         if !self.call.files.is_empty() || self.call.reads_folder {
             for shown in [Shown::Times, Shown::Modes, Shown::Links, Shown::Inodes] {
-                if of.shows.contains(&shown) {
+                // All of these change the time of the last change of any kind.
+                let has_times = of.shows.contains(&Shown::Times);
+                // And here the numbers of the files are others than in the first run.
+                let has_numbers = of.shows.contains(&Shown::Inodes);
+                if of.shows.contains(&shown) || has_times || has_numbers {
                     continue;
                 }
                 self.sandbox.renew()?;
@@ -91,20 +98,28 @@ impl Measured<'_> {
                 if changed.is_err() {
                     continue;
                 }
-                if self.trial.run()?.output != self.ran.output {
+                let output = self.trial.run()?.output;
+                // A file that is made anew may be listed elsewhere.
+                let is_same = if of.shows.contains(&Shown::Order) {
+                    let by = if output.contains(&0) { 0 } else { b'\n' };
+                    sorted(&output, by) == sorted(&self.ran.output, by)
+                } else {
+                    output == self.ran.output
+                };
+                if !is_same {
                     lies.push(Lie::Shows(shown));
                 }
             }
         }
         if !self.annotation.locale.iter().any(|name| name == "LC_CTYPE") {
-            self.sandbox.renew()?;
+            let as_ever = self.again()?;
             let mut environment = self.trial.environment.to_vec();
             environment.push(("LC_CTYPE".into(), "C".into()));
             let trial = Trial {
                 environment: &environment,
                 ..self.trial.clone()
             };
-            if trial.run()?.output != self.ran.output {
+            if trial.run()?.output != as_ever.output {
                 lies.push(Lie::Locale("LC_CTYPE"));
             }
         }
@@ -315,15 +330,16 @@ fn combiner(together: &Together, words: &[Vec<u8>], operands: &[usize], has_prog
 
 /// Keys and counts come in any order.
 fn is_same(how: &Combiner, one: &[u8], other: &[u8]) -> bool {
-    let sorted = |text: &[u8]| {
-        let mut lines: Vec<Vec<u8>> = text.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
-        lines.sort();
-        lines
-    };
     match how {
-        Combiner::Counts { .. } => sorted(one) == sorted(other),
+        Combiner::Counts { .. } => sorted(one, b'\n') == sorted(other, b'\n'),
         _ => one == other,
     }
+}
+
+fn sorted(text: &[u8], by: u8) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = text.split(|byte| *byte == by).collect();
+    lines.sort_unstable();
+    lines
 }
 
 /// What is cut: the input as it is, without its last line's end, and with bytes in it that are no text.

@@ -42,6 +42,8 @@ pub struct Sandbox {
     pub tmp: PathBuf,
     /// Where their outputs go.
     pub out: PathBuf,
+    /// What is there before sample files are: nothing, or a repository.
+    pub ground: PathBuf,
 }
 
 impl Sandbox {
@@ -75,7 +77,8 @@ impl Sandbox {
             Some("none"),
             base,
             Some("tmpfs"),
-            MsFlags::MS_NOSUID,
+            // Who looks at a file changes nothing about it.
+            MsFlags::MS_NOSUID | MsFlags::MS_NOATIME,
             Some("mode=755"),
         )
         .map_err(|error| format!("no memory for files: {}", error.desc()))?;
@@ -91,6 +94,7 @@ impl Sandbox {
             home: at("home")?,
             tmp: at("tmp")?,
             out: at("out")?,
+            ground: at("ground")?,
         };
         if let (Some(folder), Some(original)) = (shown, original) {
             let from = PathBuf::from(format!("/proc/self/fd/{}", original.as_raw_fd()));
@@ -119,11 +123,16 @@ impl Sandbox {
         for folder in [&self.work, &self.home, &self.tmp] {
             empty(folder)?;
         }
-        let mut room = Room {
-            bytes: u64::MAX,
-            files: usize::MAX,
-        };
-        copy(&self.master, &self.work, &mut room)
+        copy_all(&self.master, &self.work)
+    }
+
+    /// Has `work` begin as another folder of this place.
+    ///
+    /// # Errors
+    /// What could not be copied.
+    pub fn begin_as(&self, folder: &Path) -> io::Result<()> {
+        empty(&self.master)?;
+        copy_all(folder, &self.master)
     }
 
     /// Another name for the host; nothing where there can be none.
@@ -213,6 +222,18 @@ pub fn empty(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Copies what is in a folder, however much it is.
+///
+/// # Errors
+/// What could not be copied.
+pub fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
+    let mut room = Room {
+        bytes: u64::MAX,
+        files: usize::MAX,
+    };
+    copy(from, to, &mut room)
 }
 
 /// How much more may be copied.

@@ -31,7 +31,7 @@ pub const WORD: &str = "@tried";
 /// How long a command may take, and how much it may write to one file.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PROCESSOR_SECONDS: u64 = 5;
-const FILE_BYTES: u64 = 64 << 20;
+const FILE_BYTES: u64 = 8 << 20;
 
 /// Standard input is put into a pipe before the command begins: this much goes into one.
 pub const INPUT_BYTES_MAX: usize = 60 << 10;
@@ -323,6 +323,11 @@ impl Watch {
             Some(Call::Path { deed, folder, path: at }) => {
                 entered.done.extend(path(folder, at).map(|path| (deed, path)));
             }
+            Some(Call::Two { deed, folders, paths: [from, to] }) => {
+                let [one, other] = folders.map_or([None, None], |at| at.map(Some));
+                entered.done.extend(path(one, from).map(|path| (deed, path)));
+                entered.done.extend(path(other, to).map(|path| (Deed::Writes, path)));
+            }
             Some(Call::Lists) => {
                 let link = fs::read_link(format!("/proc/{pid}/fd/{}", argument(0) as i32));
                 entered.done.extend(link.ok().map(|path| (Deed::Lists, path)));
@@ -444,6 +449,12 @@ enum Call {
         folder: Option<usize>,
         path: usize,
     },
+    /// It does something to one file, and makes another.
+    Two {
+        deed: Deed,
+        folders: Option<[usize; 2]>,
+        paths: [usize; 2],
+    },
     Lists,
     /// It reads from the descriptor that is this argument.
     Reads(usize),
@@ -473,7 +484,6 @@ fn call_of(number: i64) -> Option<Call> {
         libc::SYS_mkdir
         | libc::SYS_rmdir
         | libc::SYS_unlink
-        | libc::SYS_rename
         | libc::SYS_chmod
         | libc::SYS_chown
         | libc::SYS_lchown
@@ -485,16 +495,31 @@ fn call_of(number: i64) -> Option<Call> {
         | libc::SYS_lsetxattr => path(Deed::Writes, None, 0),
         libc::SYS_mkdirat
         | libc::SYS_unlinkat
-        | libc::SYS_renameat
-        | libc::SYS_renameat2
         | libc::SYS_fchmodat
         | libc::SYS_fchownat
         | libc::SYS_utimensat
         | libc::SYS_futimesat
         | libc::SYS_mknodat => path(Deed::Writes, Some(0), 1),
-        libc::SYS_link | libc::SYS_symlink => path(Deed::Writes, None, 1),
+        libc::SYS_symlink => path(Deed::Writes, None, 1),
         libc::SYS_symlinkat => path(Deed::Writes, Some(1), 2),
-        libc::SYS_linkat => path(Deed::Writes, Some(2), 3),
+        libc::SYS_rename | libc::SYS_link => Some(Call::Two {
+            deed: if number == libc::SYS_link {
+                Deed::Looks
+            } else {
+                Deed::Writes
+            },
+            folders: None,
+            paths: [0, 1],
+        }),
+        libc::SYS_renameat | libc::SYS_renameat2 | libc::SYS_linkat => Some(Call::Two {
+            deed: if number == libc::SYS_linkat {
+                Deed::Looks
+            } else {
+                Deed::Writes
+            },
+            folders: Some([0, 2]),
+            paths: [1, 3],
+        }),
         libc::SYS_getdents | libc::SYS_getdents64 => Some(Call::Lists),
         libc::SYS_read
         | libc::SYS_pread64
