@@ -67,7 +67,10 @@ fn annotation(wish: &Annotate) -> Result<Annotation, String> {
             if annotation.is(&name) {
                 Ok(annotation)
             } else {
-                Err(told(&format!("it is about {}", annotation.names.join(", "))))
+                Err(told(&format!(
+                    "it is about {}",
+                    annotation.names.join(", ")
+                )))
             }
         }
         None => annotations::of(&name).ok_or_else(|| {

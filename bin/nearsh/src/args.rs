@@ -32,6 +32,7 @@ Options of nearsh come first; others are the shell's.
   --shell=PROGRAM    the shell that runs the script (bash)
   --engine=ENGINE    by what commands run elsewhere: ssh, on the machines that have their files, or slurm, on nodes that Slurm gives and that
                      have the same folders (also before explain and doctor; ssh, or what ~/.config/nearsh/config says)
+  --quiet            no line on the terminal about how far a command on another machine has come
   --debug=list       say of each command where it runs, and why
   --help             this text
   --version          which nearsh this is
@@ -57,6 +58,8 @@ pub struct Args {
     pub lists: bool,
     /// By what they are to run elsewhere, if that is said.
     pub engine: Option<Engine>,
+    /// They do not tell how far they have come.
+    pub is_quiet: bool,
     /// The shell's words.
     pub words: Vec<OsString>,
 }
@@ -105,6 +108,7 @@ impl Args {
             shows_edited: false,
             lists: false,
             engine: None,
+            is_quiet: false,
             words: Vec::new(),
         };
         let mut words = words;
@@ -157,6 +161,7 @@ impl Args {
                 "--offload=always" => args.offload = Offload::Always,
                 "--debug=edit" => args.shows_edited = true,
                 "--debug=list" => args.lists = true,
+                "--quiet" => args.is_quiet = true,
                 _ if text.starts_with("--offload=") || text.starts_with("--debug=") => {
                     return Err(format!("unknown: {text}"));
                 }

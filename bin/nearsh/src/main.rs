@@ -159,6 +159,9 @@ fn become_shell(args: &Args) -> Exit {
         environment.retain(|(name, _)| name != config::ENGINE);
         environment.push((config::ENGINE.into(), engine.name().into()));
     }
+    if args.is_quiet {
+        environment.push((stage::QUIET.into(), "1".into()));
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let shell = match program::find(&args.shell, &path, &|_| false) {
         Found::Program(shell) => shell,

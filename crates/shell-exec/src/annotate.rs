@@ -74,7 +74,9 @@ pub struct Finding {
 /// # Errors
 /// What could not be made or run.
 pub fn apart(inner: &[OsString]) -> io::Result<Option<i32>> {
-    let folder = tempfile::Builder::new().prefix("nearsh-annotate-").tempdir()?;
+    let folder = tempfile::Builder::new()
+        .prefix("nearsh-annotate-")
+        .tempdir()?;
     let base = folder.path().canonicalize()?;
     let mut command = Command::new("/proc/self/exe");
     command.arg(WORD).arg(base).args(inner);
@@ -95,7 +97,11 @@ pub fn check(wish: &Wish, base: &Path) -> Result<Report, String> {
         return Err(format!("{}: not found", name.display()));
     };
     let program = std::path::absolute(&program).unwrap_or(program);
-    let short = Path::new(name).file_name().unwrap_or(name).to_string_lossy().into_owned();
+    let short = Path::new(name)
+        .file_name()
+        .unwrap_or(name)
+        .to_string_lossy()
+        .into_owned();
     let one_call = if arguments.is_empty() {
         None
     } else {
@@ -128,7 +134,9 @@ pub fn check(wish: &Wish, base: &Path) -> Result<Report, String> {
         program: &program,
         environment: &environment,
     };
-    check.all(&short, one_call, &path).map_err(|error| error.to_string())
+    check
+        .all(&short, one_call, &path)
+        .map_err(|error| error.to_string())
 }
 
 struct Check<'a> {

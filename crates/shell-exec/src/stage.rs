@@ -5,6 +5,7 @@
 
 mod join;
 pub(crate) mod place;
+mod progress;
 mod refresh;
 mod remote;
 
@@ -61,6 +62,9 @@ impl Tag {
 
 /// The environment variable that has stages say where they run, if it is `list`.
 pub const DEBUG: &str = "NEARSH_DEBUG";
+
+/// The environment variable that has no stage draw a line about how far it has come, if it is not empty.
+pub const QUIET: &str = "NEARSH_QUIET";
 
 /// Why a command could not be run.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -116,7 +116,16 @@ fn generated(annotation: &Annotation, of: &Use, name: &str, known: &Known) -> Ve
     let mut all = Vec::new();
     for (at, must) in musts.iter().enumerate() {
         for inputs in [1, 2] {
-            all.extend(build(options.syntax, of, name, known, *must, None, inputs, 0));
+            all.extend(build(
+                options.syntax,
+                of,
+                name,
+                known,
+                *must,
+                None,
+                inputs,
+                0,
+            ));
         }
         // With the others of `with` it is the same use.
         if at > 0 {
@@ -236,15 +245,27 @@ impl Samples {
         let sorted = |text: &str| {
             let mut lines: Vec<&str> = text.lines().collect();
             lines.sort_unstable();
-            lines.iter().map(|line| format!("{line}\n")).collect::<String>()
+            lines
+                .iter()
+                .map(|line| format!("{line}\n"))
+                .collect::<String>()
         };
         let both = |one: &str, two: &str| [one.as_bytes().to_vec(), two.as_bytes().to_vec()];
         let mut kinds = vec![
             ("", both(TEXT, &other)),
             ("sorted", both(&sorted(TEXT), &sorted(&other))),
             ("numbers", both("12\n7\n100\n7\n3\n", "5\n44\n7\n")),
-            ("json", both("{\"a\":1,\"b\":[2,3]}\n{\"a\":4,\"b\":[]}\n{\"a\":5,\"b\":[6]}\n", "{\"a\":7,\"b\":[8]}\n")),
-            ("base64", both("YXBwbGUgMTAKcGVhciAzCg==\n", "emVicmEgMwo=\n")),
+            (
+                "json",
+                both(
+                    "{\"a\":1,\"b\":[2,3]}\n{\"a\":4,\"b\":[]}\n{\"a\":5,\"b\":[6]}\n",
+                    "{\"a\":7,\"b\":[8]}\n",
+                ),
+            ),
+            (
+                "base64",
+                both("YXBwbGUgMTAKcGVhciAzCg==\n", "emVicmEgMwo=\n"),
+            ),
         ];
         let made: [(&str, &[&str]); 6] = [
             ("gz", &["gzip", "-nc"]),

@@ -173,15 +173,17 @@ impl Tried<'_> {
             let path_of = || path.clone();
             let kinds: Vec<Kind> = (named.iter())
                 .filter(|(name, kind)| {
-                    name == path
-                        || path.starts_with(name) && !matches!(kind, Kind::ProgramFile)
+                    name == path || path.starts_with(name) && !matches!(kind, Kind::ProgramFile)
                 })
                 .map(|(_, kind)| *kind)
                 .collect();
             if !kinds.is_empty() {
                 let is_written = |kind: &Kind| matches!(kind, Kind::Output | Kind::Update);
                 let only_output = kinds.iter().all(|kind| *kind == Kind::Output);
-                let was_there = self.before.get(path).is_some_and(|entry| entry.digest.is_some());
+                let was_there = self
+                    .before
+                    .get(path)
+                    .is_some_and(|entry| entry.digest.is_some());
                 match done.deed {
                     // What was changed is seen by the folder; this is about files elsewhere, and what failed.
                     Deed::Writes if !done.succeeded && !kinds.iter().any(is_written) => {
@@ -230,7 +232,9 @@ impl Tried<'_> {
                 continue;
             }
             match done.deed {
-                Deed::Writes if !is_system || !path.starts_with("/dev") && !path.starts_with("/proc") => {
+                Deed::Writes
+                    if !is_system || !path.starts_with("/dev") && !path.starts_with("/proc") =>
+                {
                     lies.push(Lie::WritesUnnamed(path_of()));
                 }
                 Deed::Reads | Deed::Lists if !is_system => lies.push(Lie::ReadsUnnamed(path_of())),
@@ -270,18 +274,20 @@ impl Tried<'_> {
             let leads_there = named.iter().any(|(name, kind)| {
                 matches!(kind, Kind::Output | Kind::Update) && name.starts_with(&path)
             });
-            lies.push(if is_written || leads_there || of.folder == Folder::Writes {
-                if of.effect != Effect::Pure {
-                    continue;
-                }
-                Lie::Leaves(path)
-            } else if !kinds.is_empty() {
-                Lie::WritesInput(path)
-            } else if texts.contains(&path) {
-                Lie::WritesText(path)
-            } else {
-                Lie::WritesUnnamed(path)
-            });
+            lies.push(
+                if is_written || leads_there || of.folder == Folder::Writes {
+                    if of.effect != Effect::Pure {
+                        continue;
+                    }
+                    Lie::Leaves(path)
+                } else if !kinds.is_empty() {
+                    Lie::WritesInput(path)
+                } else if texts.contains(&path) {
+                    Lie::WritesText(path)
+                } else {
+                    Lie::WritesUnnamed(path)
+                },
+            );
         }
     }
 

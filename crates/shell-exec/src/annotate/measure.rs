@@ -53,8 +53,14 @@ impl Measured<'_> {
                 let again = self.again()?;
                 // A copy of a file has another number than the file, and times of its own.
                 let is_copy = [Shown::Inodes, Shown::Times];
-                let is_copy = is_copy.iter().any(|shown| self.call.of.shows.contains(shown));
-                let first = if is_copy { &self.trial.run()? } else { self.ran };
+                let is_copy = is_copy
+                    .iter()
+                    .any(|shown| self.call.of.shows.contains(shown));
+                let first = if is_copy {
+                    &self.trial.run()?
+                } else {
+                    self.ran
+                };
                 if (again.status, &again.output) != (first.status, &first.output) {
                     // All that is compared below would differ as well.
                     return Ok(vec![Lie::NotPure]);
@@ -101,8 +107,12 @@ impl Measured<'_> {
                 let output = self.trial.run()?.output;
                 // A file that is made anew may be listed elsewhere.
                 let is_same = if of.shows.contains(&Shown::Order) {
-                    let by = if output.contains(&0) { 0 } else { b'\n' };
-                    sorted(&output, by) == sorted(&self.ran.output, by)
+                    let bytes = |text: &[u8]| {
+                        let mut bytes = text.to_vec();
+                        bytes.sort_unstable();
+                        bytes
+                    };
+                    bytes(&output) == bytes(&self.ran.output)
                 } else {
                     output == self.ran.output
                 };
@@ -128,7 +138,8 @@ impl Measured<'_> {
 
     /// How much it prints.
     fn volume(&self, lies: &mut Vec<Lie>) -> io::Result<()> {
-        let takes_input = self.call.stdin && self.call.files.is_empty() && !self.trial.input.is_empty();
+        let takes_input =
+            self.call.stdin && self.call.files.is_empty() && !self.trial.input.is_empty();
         if !takes_input {
             return Ok(());
         }
@@ -230,7 +241,10 @@ impl Measured<'_> {
                 continue;
             }
             let ends = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-            let cuts: Vec<usize> = ends.map(|(at, _)| at + 1).filter(|at| *at < whole.len()).collect();
+            let cuts: Vec<usize> = ends
+                .map(|(at, _)| at + 1)
+                .filter(|at| *at < whole.len())
+                .collect();
             let step = cuts.len().div_ceil(CUTS_MAX).max(1);
             for (number, &cut) in cuts.iter().enumerate().step_by(step) {
                 let mut parts = Vec::new();
@@ -256,7 +270,12 @@ impl Measured<'_> {
         Ok(())
     }
 
-    fn one_by_one(&self, how: &Combiner, operands: &[usize], lies: &mut Vec<Lie>) -> io::Result<()> {
+    fn one_by_one(
+        &self,
+        how: &Combiner,
+        operands: &[usize],
+        lies: &mut Vec<Lie>,
+    ) -> io::Result<()> {
         let mut parts = Vec::new();
         for kept in operands {
             let words = self.words.iter().enumerate();
@@ -307,9 +326,9 @@ impl Measured<'_> {
             memory_bytes: 1 << 20,
             folder: self.sandbox.tmp.clone(),
         };
-        let readers = parts.iter().map(|part| -> Part {
-            Box::new(io::Cursor::new(part.output.clone()))
-        });
+        let readers = parts
+            .iter()
+            .map(|part| -> Part { Box::new(io::Cursor::new(part.output.clone())) });
         let mut output = Vec::new();
         combine(how, readers.collect(), &mut output, &room)
             .map_err(|failure| io::Error::other(failure.to_string()))?;
@@ -321,7 +340,12 @@ impl Measured<'_> {
     }
 }
 
-fn combiner(together: &Together, words: &[Vec<u8>], operands: &[usize], has_program: bool) -> Combiner {
+fn combiner(
+    together: &Together,
+    words: &[Vec<u8>],
+    operands: &[usize],
+    has_program: bool,
+) -> Combiner {
     match together {
         Together::As(combine) => Combiner::of(*combine, words, operands, has_program),
         Together::Counts { key_first } => Combiner::of_counts(*key_first),
@@ -331,13 +355,13 @@ fn combiner(together: &Together, words: &[Vec<u8>], operands: &[usize], has_prog
 /// Keys and counts come in any order.
 fn is_same(how: &Combiner, one: &[u8], other: &[u8]) -> bool {
     match how {
-        Combiner::Counts { .. } => sorted(one, b'\n') == sorted(other, b'\n'),
+        Combiner::Counts { .. } => sorted(one) == sorted(other),
         _ => one == other,
     }
 }
 
-fn sorted(text: &[u8], by: u8) -> Vec<&[u8]> {
-    let mut lines: Vec<&[u8]> = text.split(|byte| *byte == by).collect();
+fn sorted(text: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     lines.sort_unstable();
     lines
 }

@@ -154,12 +154,7 @@ impl Trial<'_> {
 }
 
 /// Ends a process group that takes too long; the thread tells whether it did.
-fn watchdog(
-    group: Pid,
-) -> (
-    std::sync::mpsc::Sender<()>,
-    std::thread::JoinHandle<bool>,
-) {
+fn watchdog(group: Pid) -> (std::sync::mpsc::Sender<()>, std::thread::JoinHandle<bool>) {
     let (ended, waits) = channel::<()>();
     let thread = std::thread::spawn(move || {
         let is_late = waits.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
@@ -320,17 +315,33 @@ impl Watch {
                     entered.done.push((deed, path));
                 }
             }
-            Some(Call::Path { deed, folder, path: at }) => {
-                entered.done.extend(path(folder, at).map(|path| (deed, path)));
+            Some(Call::Path {
+                deed,
+                folder,
+                path: at,
+            }) => {
+                entered
+                    .done
+                    .extend(path(folder, at).map(|path| (deed, path)));
             }
-            Some(Call::Two { deed, folders, paths: [from, to] }) => {
+            Some(Call::Two {
+                deed,
+                folders,
+                paths: [from, to],
+            }) => {
                 let [one, other] = folders.map_or([None, None], |at| at.map(Some));
-                entered.done.extend(path(one, from).map(|path| (deed, path)));
-                entered.done.extend(path(other, to).map(|path| (Deed::Writes, path)));
+                entered
+                    .done
+                    .extend(path(one, from).map(|path| (deed, path)));
+                entered
+                    .done
+                    .extend(path(other, to).map(|path| (Deed::Writes, path)));
             }
             Some(Call::Lists) => {
                 let link = fs::read_link(format!("/proc/{pid}/fd/{}", argument(0) as i32));
-                entered.done.extend(link.ok().map(|path| (Deed::Lists, path)));
+                entered
+                    .done
+                    .extend(link.ok().map(|path| (Deed::Lists, path)));
             }
             Some(Call::Reads(at)) => {
                 let link = fs::read_link(format!("/proc/{pid}/fd/{}", argument(at) as i32));

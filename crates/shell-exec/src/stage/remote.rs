@@ -6,11 +6,11 @@
 //! The invariant: as long as the command has not been told to run elsewhere nothing was read, and nothing is lost by running it here.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,6 +25,7 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::join::{Joining, Parts};
+use super::progress::Progress;
 use super::refresh::Changed;
 use crate::flow::{Inbox, Incoming, Outgoing, Window, receive_all, send_all};
 use crate::wire::{
@@ -101,6 +102,8 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
     let program = PathBuf::from(OsStr::from_bytes(&call.program));
     let ignored = call.limits.ignored.clone();
     let is_loose = call.helpers.is_empty();
+    let command = OsString::from_vec(call.words.first().cloned().unwrap_or_default());
+    let is_written_there = matches!(call.stdio[1], Stdio::There { .. });
     let mut grace = Some(if is_loose { GRACE } else { LONG_GRACE });
     let follows = (call.place.as_ref()).is_ok_and(|place| place.touched.is_empty());
     let follows = is_loose && follows && matches!(call.stdio[0], Stdio::Pipe(_));
@@ -129,9 +132,18 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
         Err(why) => return Outcome::Here(why),
     };
     list(&format!("on {}", role.host));
+    let counts = !role.stdout.streams.is_empty();
+    // Of several that run there together the last one tells of all.
+    let progress = if counts || is_written_there {
+        Progress::begin(&role.host, &command, counts)
+    } else {
+        None
+    };
     let incoming = role.stdout.streams.iter().chain(&role.stderr.streams);
     let outgoing = (role.stdin.iter()).chain(role.files.iter().map(|(stream, _)| stream));
     let stage = Stage {
+        progress,
+        complaints: role.stderr.streams.clone(),
         changed: Arc::new(changed),
         out: Outgoing::new(write, |_| {}),
         windows: outgoing
@@ -291,6 +303,10 @@ fn answer(
 }
 
 struct Stage {
+    /// What people see of it meanwhile.
+    progress: Option<Arc<Progress>>,
+    /// Streams of standard error.
+    complaints: Vec<u32>,
     changed: Arc<Changed>,
     out: Outgoing,
     /// Of standard input, and of files of this machine.
@@ -318,8 +334,8 @@ struct Stage {
 impl Stage {
     fn serve(&self, broker: &UnixStream, signals: SignalFd, role: &Role) -> Outcome {
         {
-            let out = self.out.clone();
-            std::thread::spawn(move || pass_signals(&signals, &out));
+            let (out, progress) = (self.out.clone(), self.progress.clone());
+            std::thread::spawn(move || pass_signals(&signals, &out, progress.as_deref()));
         }
         if let Some(stream) = role.stdin
             && let Ok(fd) = rustix::stdio::stdin().try_clone_to_owned()
@@ -415,6 +431,7 @@ impl Stage {
                         for window in self.windows.values() {
                             window.close();
                         }
+                        self.end_progress();
                         self.has_ended.store(true, Ordering::SeqCst);
                         self.finish();
                     }
@@ -435,6 +452,13 @@ impl Stage {
                     _ => {}
                 },
                 Frame::Data(stream, bytes) => {
+                    if let Some(progress) = &self.progress {
+                        if self.complaints.contains(&stream) {
+                            progress.end();
+                        } else {
+                            progress.comes(bytes.len());
+                        }
+                    }
                     if let Some(inbox) = self.inboxes.get(&stream) {
                         // One that sends too much is cut off as one that is damaged.
                         if inbox.push(bytes).is_err() {
@@ -464,6 +488,12 @@ impl Stage {
     /// Whether what cannot be written is met by the command itself, at the same byte: it begins again where the output began.
     fn can_go_back(&self) -> bool {
         self.again && self.began_at.is_some()
+    }
+
+    fn end_progress(&self) {
+        if let Some(progress) = &self.progress {
+            progress.end();
+        }
     }
 
     fn failure(&self) -> Option<Errno> {
@@ -508,6 +538,7 @@ impl Stage {
     }
 
     fn lost(&self, why: String) -> Outcome {
+        self.end_progress();
         self.is_lost.store(true, Ordering::SeqCst);
         self.joining.stop();
         for inbox in self.inboxes.values() {
@@ -554,7 +585,7 @@ fn go_on(positions: [Option<u64>; 2]) {
 }
 
 /// Passes signals on. A stop stops the command first and then this process, as the shell expects; a continuation goes the other way.
-fn pass_signals(signals: &SignalFd, out: &Outgoing) {
+fn pass_signals(signals: &SignalFd, out: &Outgoing, progress: Option<&Progress>) {
     loop {
         let mut polled = [PollFd::new(signals, PollFlags::IN)];
         let _ = poll(&mut polled, None);
@@ -566,6 +597,9 @@ fn pass_signals(signals: &SignalFd, out: &Outgoing) {
         };
         if signal == Signal::SIGTSTP {
             out.tell(&ToBroker::Signal(Signal::SIGSTOP as i32));
+            if let Some(progress) = progress {
+                progress.pause();
+            }
             let mut stop = SigSet::empty();
             stop.add(Signal::SIGTSTP);
             // Let it happen to this process: it goes on behind this when it is continued.
