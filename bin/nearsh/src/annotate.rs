@@ -84,7 +84,11 @@ fn text(report: &Report) -> String {
     let mut text = String::new();
     for finding in &report.findings {
         let call: Vec<String> = finding.words.iter().map(|word| quoted(word)).collect();
-        text += &format!("{}\n  {}\n", call.join(" "), sentence(finding));
+        text += &format!(
+            "{}\n  {}\n",
+            call.join(" "),
+            sentence(finding, &report.home)
+        );
         if !finding.of.is_empty() {
             text += &format!("  (use \"{}\")\n", finding.of);
         }
@@ -120,9 +124,12 @@ fn quoted(word: &[u8]) -> String {
 }
 
 /// What is wrong, in words.
-fn sentence(finding: &Finding) -> String {
+fn sentence(finding: &Finding, home: &Path) -> String {
     let file = |path: &Path| {
         let folder = std::env::current_dir().unwrap_or_default();
+        if let Ok(within) = path.strip_prefix(home) {
+            return format!("~/{}", within.display());
+        }
         path.strip_prefix(folder)
             .unwrap_or(path)
             .display()

@@ -48,6 +48,8 @@ pub struct Wish {
 pub struct Report {
     /// The command's file.
     pub program: PathBuf,
+    /// What was the commands' home folder.
+    pub home: PathBuf,
     /// How many calls were tried.
     pub tried: usize,
     /// How many of them did what they should.
@@ -167,6 +169,7 @@ impl Check<'_> {
         };
         let mut report = Report {
             program: self.program.to_path_buf(),
+            home: self.sandbox.home.clone(),
             tried: 0,
             succeeded: 0,
             untried: Vec::new(),

@@ -171,6 +171,10 @@ impl Tried<'_> {
         for done in &self.ran.done {
             let path = &done.path;
             let path_of = || path.clone();
+            // A script is read by its shell.
+            if path == self.program && done.deed != Deed::Writes {
+                continue;
+            }
             let kinds: Vec<Kind> = (named.iter())
                 .filter(|(name, kind)| {
                     name == path || path.starts_with(name) && !matches!(kind, Kind::ProgramFile)
@@ -202,8 +206,7 @@ impl Tried<'_> {
                 .any(|folder| path.starts_with(folder));
             let is_system = SYSTEM.iter().any(|folder| path.starts_with(folder))
                 || path.starts_with("/dev")
-                || path == self.program
-                || path.starts_with("/tmp");
+                || path.starts_with("/tmp") && !path.starts_with(&sandbox.home);
             if is_within {
                 let was_there = self.before.contains_key(path) || *path == sandbox.work;
                 match done.deed {
