@@ -33,3 +33,10 @@ for i in 1 2 3; do
     is "one that was changed in place is read anew" "1000" "$(near 'cp n m; sort -rn -o m m; head -1 m')"
 done
 nearsh stats | grep -q 'alpha.* cat$' && echo "ok they ran there" || echo "WRONG nothing ran there"
+
+home=$(mktemp -d)
+: >"$home/.jq"
+echo '{"a":1}' >j
+is "what a file in the home folder may change runs here" "nearsh: line 1: jq: here: ~/.jq may change what it does" \
+    "$(HOME=$home nearsh --offload=always --debug=list -c 'jq -c .a j' 2>&1 >/dev/null)"
+rm -r "$home" j

@@ -209,7 +209,10 @@ fn files_that_nothing_names() {
         said,
         &["there"],
         "opens ~/.liarrc, which the annotation finds no name of in the call",
-        ("cat \"$1\"; echo ~ >/dev/null; true", said),
+        (
+            "cat \"$1\"; cat ~/.liarrc 2>/dev/null; true",
+            &format!("settings = ['.liarrc']\n--\n{said}"),
+        ),
     );
     found(
         "cat \"$1\"; echo > made",

@@ -333,6 +333,7 @@ impl Check<'_> {
             let reading = self.reading(call, words);
             let tried = Tried {
                 call,
+                settings: &self.annotation.settings,
                 words: &words.0,
                 program: self.program,
                 reading: reading.as_ref(),

@@ -23,6 +23,8 @@ pub struct Annotation {
     pub version: Option<Vec<String>>,
     /// The categories of the locale that change what it does, such as `LC_COLLATE`.
     pub locale: Vec<String>,
+    /// Files of the user's home folder, by their names from there, that change what it does.
+    pub settings: Vec<String>,
     /// How its arguments are written.
     pub options: Options,
     /// What it is used for; the first that fits a call counts.

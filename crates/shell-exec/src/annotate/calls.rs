@@ -263,6 +263,10 @@ impl Samples {
                 ),
             ),
             (
+                "picture",
+                both("P2\n2 2\n9\n1 2 3 4\n", "P2\n1 2\n9\n8 7\n"),
+            ),
+            (
                 "base64",
                 both("YXBwbGUgMTAKcGVhciAzCg==\n", "emVicmEgMwo=\n"),
             ),

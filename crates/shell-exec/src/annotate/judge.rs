@@ -76,6 +76,8 @@ pub enum Lie {
 pub struct Tried<'a> {
     /// What it means.
     pub call: &'a Call<'a>,
+    /// Files of the home folder that it may read.
+    pub settings: &'a [String],
     /// Its words.
     pub words: &'a [Vec<u8>],
     /// The command's file.
@@ -231,7 +233,9 @@ impl Tried<'_> {
             }
             let is_above = named.iter().any(|(name, _)| name.starts_with(path))
                 || sandbox.work.starts_with(path);
-            if is_own || is_above {
+            let is_setting = (self.settings.iter())
+                .any(|file| path.starts_with(sandbox.home.join(file)) && done.deed == Deed::Reads);
+            if is_own || is_above || is_setting {
                 continue;
             }
             match done.deed {
@@ -273,6 +277,13 @@ impl Tried<'_> {
             let is_written = kinds
                 .iter()
                 .any(|kind| matches!(kind, Kind::Output | Kind::Update));
+            // Who fails may leave the new file beside the old one.
+            let beside = |(name, kind): &(PathBuf, Kind)| {
+                *kind == Kind::Update && name.parent() == path.parent()
+            };
+            if !self.succeeded() && named.iter().any(beside) {
+                continue;
+            }
             // Folders above one that is made.
             let leads_there = named.iter().any(|(name, kind)| {
                 matches!(kind, Kind::Output | Kind::Update) && name.starts_with(&path)

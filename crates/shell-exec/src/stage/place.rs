@@ -93,6 +93,11 @@ impl Stage<'_> {
         if let Some(variable) = matters(name).iter().find(set) {
             return Err(format!("{variable} is set, which may name files"));
         }
+        let home = self.value("HOME").map(Path::new);
+        let has = |file: &&String| home.is_some_and(|home| home.join(file).exists());
+        if let Some(file) = annotation.settings.iter().find(has) {
+            return Err(format!("~/{file} may change what it does"));
+        }
         if !self.shows_the_same(&call) {
             return Err("it tells what looks otherwise over the mount than there".into());
         }

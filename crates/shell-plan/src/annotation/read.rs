@@ -174,6 +174,7 @@ impl Annotation {
             names,
             version: keys.texts("version")?,
             locale: keys.texts("locale")?.unwrap_or_default(),
+            settings: keys.texts("settings")?.unwrap_or_default(),
             options,
             uses: (keys.tables("use")?.into_iter())
                 .map(one_use)
