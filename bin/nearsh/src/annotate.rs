@@ -228,6 +228,5 @@ fn sentence(finding: &Finding, home: &Path) -> String {
             "prints the more the more it reads, though the annotation says a few lines (volume)".into()
         }
         Lie::NoVersion => "does not print a version".into(),
-        _ => format!("{:?}", finding.lie),
     }
 }

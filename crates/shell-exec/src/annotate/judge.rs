@@ -16,7 +16,6 @@ use crate::agent::launch::SYSTEM;
 
 /// Where an annotation is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum Lie {
     /// It reads a file whose name is only a text, it is said.
     ReadsText(PathBuf),

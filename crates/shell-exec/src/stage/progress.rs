@@ -49,6 +49,8 @@ struct State {
     drawn: Option<File>,
     /// There will be no line again.
     is_over: bool,
+    /// The process is about to be stopped.
+    is_paused: bool,
     /// So many bytes have come.
     came: u64,
     /// Others may print when the first of them has been written.
@@ -93,9 +95,11 @@ impl Progress {
         }
     }
 
-    /// Erases the line, which comes again.
-    pub fn pause(&self) {
-        locked(&self.state).erase();
+    /// Erases the line; it comes again when this is called with `false`.
+    pub fn pause(&self, is_paused: bool) {
+        let mut state = locked(&self.state);
+        state.is_paused = is_paused;
+        state.erase();
     }
 
     fn draw(&self, what: &str, counts: bool) {
@@ -142,7 +146,9 @@ impl State {
     fn show(&mut self, text: &str) {
         let stderr = rustix::stdio::stderr();
         // In the background it would be somebody else's terminal.
-        if rustix::termios::tcgetpgrp(stderr).ok() != Some(rustix::process::getpgrp()) {
+        let is_in_front =
+            rustix::termios::tcgetpgrp(stderr).ok() == Some(rustix::process::getpgrp());
+        if self.is_paused || !is_in_front {
             self.erase();
             return;
         }

@@ -598,7 +598,7 @@ fn pass_signals(signals: &SignalFd, out: &Outgoing, progress: Option<&Progress>)
         if signal == Signal::SIGTSTP {
             out.tell(&ToBroker::Signal(Signal::SIGSTOP as i32));
             if let Some(progress) = progress {
-                progress.pause();
+                progress.pause(true);
             }
             let mut stop = SigSet::empty();
             stop.add(Signal::SIGTSTP);
@@ -606,6 +606,9 @@ fn pass_signals(signals: &SignalFd, out: &Outgoing, progress: Option<&Progress>)
             let _ = stop.thread_unblock();
             let _ = raise(Signal::SIGTSTP);
             let _ = stop.thread_block();
+            if let Some(progress) = progress {
+                progress.pause(false);
+            }
             out.tell(&ToBroker::Signal(Signal::SIGCONT as i32));
         } else {
             out.tell(&ToBroker::Signal(signal as i32));
