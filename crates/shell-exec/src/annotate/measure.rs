@@ -226,7 +226,7 @@ impl Measured<'_> {
         if let Some(word) = file {
             words.remove(word);
         }
-        let words = arguments(&words);
+        let words = arguments(&how.lane_words(&words));
         for whole in inputs(&plain) {
             let ran = match &path {
                 None => self.run(self.trial.words, &whole)?,
@@ -286,7 +286,7 @@ impl Measured<'_> {
             let with = self.call.of.apart_with.iter();
             words.splice(1..1, with.map(|word| word.as_bytes().to_vec()));
             self.sandbox.renew()?;
-            parts.push(self.run(&arguments(&words), self.trial.input)?);
+            parts.push(self.run(&arguments(&how.lane_words(&words)), self.trial.input)?);
         }
         let Ok((output, ended)) = self.put_together(how, &parts) else {
             return Ok(());
@@ -332,7 +332,7 @@ impl Measured<'_> {
         let mut output = Vec::new();
         combine(how, readers.collect(), &mut output, &room)
             .map_err(|failure| io::Error::other(failure.to_string()))?;
-        if let Combiner::Again(words) = how {
+        if let Combiner::Again(words) | Combiner::Sums { words, .. } = how {
             let again = self.run(&arguments(words), &output)?;
             return Ok((again.output, ended.max(again.status)));
         }
@@ -348,6 +348,7 @@ fn combiner(
 ) -> Combiner {
     match together {
         Together::As(combine) => Combiner::of(*combine, words, operands, has_program),
+        Together::Sums(lines) => Combiner::of_sums(words, lines),
         Together::Counts { key_first } => Combiner::of_counts(*key_first),
     }
 }

@@ -267,10 +267,7 @@ fn chain(
         statuses.push(call.of.status);
         let combiner = match &together {
             Together::As(combine) => combiner(known, k, *combine),
-            Together::Sums(lines) => Some(Combiner::Sums {
-                lines: lines.clone(),
-                words: printing(&known.facts.stages[k].words, lines),
-            }),
+            Together::Sums(lines) => Some(Combiner::of_sums(&known.facts.stages[k].words, lines)),
             // Nobody knows in which order these come, so somebody must put them in one.
             Together::Counts { key_first } => known
                 .any_order(k + 1)
@@ -394,6 +391,14 @@ impl Combiner {
                 words.insert(1, b"-m".to_vec());
                 Combiner::Merge(words)
             }
+        }
+    }
+
+    /// The same for a program's lines that are texts and sums.
+    pub fn of_sums(words: &[Vec<u8>], lines: &[Vec<SumColumn>]) -> Combiner {
+        Combiner::Sums {
+            lines: lines.to_vec(),
+            words: printing(words, lines),
         }
     }
 
