@@ -236,6 +236,8 @@ fn parts_of_a_file_go_through_processes_and_become_one() {
         how,
         parts: (0..count).map(Source::Pipe).collect(),
         into: Sink::Stream(2),
+        clean: Vec::new(),
+        quiet: None,
     };
     let cats = (0..4).map(|n| part(&["cat"], n)).collect();
     match agent.run_all(cats, vec![into(Combiner::Concat, 4)], Vec::new(), 1) {
@@ -288,6 +290,8 @@ fn parts_of_a_file_go_through_processes_and_become_one() {
             from: 0,
         }],
         into: Sink::Stream(2),
+        clean: Vec::new(),
+        quiet: None,
     };
     assert!(
         agent

@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
@@ -26,7 +27,7 @@ use crate::load;
 use crate::slurm;
 use crate::tools::Tools;
 use crate::wire::{FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW};
-use job::{End, OneJoin, OneProcess, Refusal, Target, position};
+use job::{End, OneJoin, OneProcess, Refusal, Stretch, Target, position};
 use view::Views;
 
 /// How an agent is to behave.
@@ -136,6 +137,8 @@ struct ReadyJoin {
     parts: Vec<Part>,
     into: Box<dyn Write + Send>,
     file: Option<OwnedFd>,
+    clean: Vec<Stretch>,
+    quiet: Option<OwnedFd>,
     /// The streams that it reads and writes.
     streams: Vec<u32>,
 }
@@ -383,6 +386,8 @@ impl Agent {
             parts,
             into,
             file: join.file,
+            clean: join.clean,
+            quiet: join.quiet,
             streams,
         }
     }
@@ -390,12 +395,28 @@ impl Agent {
     fn join(&self, job: u32, number: u32, join: ReadyJoin) {
         let mut into = join.into;
         let room = Room::of_this_machine();
+        let (clean, quiet) = (join.clean, join.quiet);
+        let looking = std::thread::spawn(move || {
+            (clean.iter().map(|stretch| stretch.has_zero(u64::MAX)))
+                .find(|found| !matches!(found, Ok(false)))
+        });
+        let hearing = quiet
+            .map(|fd| std::thread::spawn(move || io::copy(&mut File::from(fd), &mut io::sink())));
         let trouble = match combine(&join.how, join.parts, &mut *into, &room) {
             Ok(()) => None,
             // Nobody wants the rest: as for a process that writes to a pipe.
             Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Err(failure) => Some(failure.to_string()),
         };
+        let trouble = trouble.or_else(|| match looking.join() {
+            Ok(None) => None,
+            Ok(Some(Err(error))) => Some(error.to_string()),
+            _ => Some("its input is binary".into()),
+        });
+        let trouble = trouble.or_else(|| match hearing.map(JoinHandle::join) {
+            None | Some(Ok(Ok(0))) => None,
+            Some(_) => Some("a part complains".into()),
+        });
         let position = join.file.as_ref().and_then(position);
         let has_failed = trouble.is_some();
         let message = FromAgent::Joined {

@@ -392,7 +392,7 @@ impl Broker {
         );
         facts.eager = always;
         let apart = locked(&self.apart);
-        facts.fractions = files.is_apart || calls.iter().any(|call| apart.contains(&call.words));
+        facts.unfit = files.is_apart || calls.iter().any(|call| apart.contains(&call.words));
         drop(apart);
         Some((plan(&facts), known))
     }

@@ -108,6 +108,13 @@ pub fn combine(
         Combiner::Counts { key_first, most } => {
             counts::counts(parts, *key_first, *most, &mut lines)?;
         }
+        Combiner::Text => {
+            drop(lines);
+            for mut part in parts {
+                text(&mut part, output)?;
+            }
+            return Ok(output.flush()?);
+        }
         Combiner::Concat | Combiner::Again(_) => {
             drop(lines);
             concat(parts, output)?;
@@ -159,6 +166,50 @@ pub fn status(of: Status, parts: &[i32]) -> i32 {
         Status::Found => parts.iter().copied().min().unwrap_or(0),
     }
 }
+
+/// Writes what a part has, if it does not end with grep's message about an input that is binary, as it is on standard output (before GNU grep 3.5, and
+/// since).
+fn text(part: &mut dyn Read, output: &mut dyn Write) -> Result<(), Failure> {
+    let mut bytes = vec![0; PIECE_BYTES];
+    // The last line that came, which may be the last one.
+    let mut last: Vec<u8> = Vec::new();
+    loop {
+        let had = match part.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(had) => had,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let piece = &bytes[..had];
+        // A line that has ended is behind the end of the one before.
+        let body = piece.strip_suffix(b"\n").unwrap_or(piece);
+        match body.iter().rposition(|&byte| byte == b'\n') {
+            None if !last.ends_with(b"\n") => last.extend_from_slice(piece),
+            end => {
+                let (done, rest) = piece.split_at(end.map_or(0, |end| end + 1));
+                output.write_all(&last)?;
+                output.write_all(done)?;
+                last.clear();
+                last.extend_from_slice(rest);
+            }
+        }
+        // A message is short.
+        if last.len() > MESSAGE_BYTES_MAX {
+            output.write_all(&last)?;
+            last.clear();
+        }
+    }
+    let line = last.strip_suffix(b"\n").unwrap_or(&last);
+    if line.ends_with(b": binary file matches")
+        || line.starts_with(b"Binary file ") && line.ends_with(b" matches")
+    {
+        return Err(Failure::Unfit("a part is binary".to_owned()));
+    }
+    Ok(output.write_all(&last)?)
+}
+
+/// The longest message about a file, which has its name in it.
+const MESSAGE_BYTES_MAX: usize = 8192;
 
 fn concat(parts: impl Iterator<Item = Part>, output: &mut dyn Write) -> io::Result<()> {
     for mut part in parts {

@@ -147,6 +147,8 @@ pub enum Volume {
 pub enum Combine {
     /// One after the other.
     Concat,
+    /// The same, if the input has no zero byte, and no part ends with a message that it is binary.
+    Text,
     /// Numbers are added, column by column.
     Sum,
     /// Merged by the same command with `-m`.

@@ -148,6 +148,9 @@ pub enum Tree {
 pub enum Combiner {
     /// One after the other.
     Concat,
+    /// One after the other, if none says at its end, or with its errors, that its input is binary. It may say so of any input with a zero byte, or not,
+    /// so the first stage's must have none.
+    Text,
     /// Numbers are added, line by line and column by column.
     Sum {
         /// A larger number might be printed in another way.

@@ -78,6 +78,40 @@ pub struct OneJoin {
     pub into: End,
     /// The file that is written or read, to see in the end how far that got.
     pub file: Option<OwnedFd>,
+    /// What must have no zero byte.
+    pub clean: Vec<Stretch>,
+    /// What must be empty.
+    pub quiet: Option<OwnedFd>,
+}
+
+/// A part of a file.
+pub struct Stretch {
+    file: OwnedFd,
+    range: Range<u64>,
+}
+
+impl Stretch {
+    /// Whether one of the first `most` bytes is zero.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn has_zero(&self, most: u64) -> Result<bool, Errno> {
+        let mut bytes = vec![0; PIECE];
+        let end = self.range.end.min(self.range.start.saturating_add(most));
+        let mut at = self.range.start;
+        while at < end {
+            let count = usize::try_from(end - at).unwrap_or(usize::MAX);
+            let count = count.min(bytes.len());
+            match pread(&self.file, &mut bytes[..count], at) {
+                Ok(0) => break,
+                Ok(had) if bytes[..had].contains(&0) => return Ok(true),
+                Ok(had) => at += had as u64,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// One end of a join.
@@ -183,10 +217,17 @@ pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Running, Refusal
         });
     if let Err(why) = started {
         starting.running.end();
-        return Err(why.into());
+        return Err(Refusal {
+            misfit: (why == BINARY).then_some(Misfit::Apart),
+            why,
+            different: None,
+        });
     }
     Ok(starting.running)
 }
+
+/// Why files that are no text are not searched in parts.
+const BINARY: &str = "it has a zero byte";
 
 impl Running {
     /// Ends what was started of it.
@@ -200,7 +241,7 @@ impl Running {
 
 /// How long a rehearsal may take.
 const REHEARSAL: Duration = Duration::from_secs(1);
-/// How much of a file a rehearsal reads.
+/// How much of a file is read before anything else is done with it.
 const REHEARSED: u64 = 64 << 10;
 
 /// Runs a lane on the first lines of its file, to see whether what it prints can be put together with others.
@@ -344,6 +385,29 @@ impl Starting<'_> {
                 seek(&file, SeekFrom::Start(*from)).map_err(told)?;
                 Ok(file)
             }
+            Source::Lines { to, .. } => {
+                let Stretch { file, range } = self.stretch(source)?;
+                if to.is_none() {
+                    // The rest is read as a file is.
+                    seek(&file, SeekFrom::Start(range.start)).map_err(told)?;
+                    return Ok(file);
+                }
+                let (read, into) = pipe()?;
+                // Who reads should not have to wait for each small piece; a kernel that gives no more gives what it has.
+                let _ = fcntl_setpipe_size(&into, FEED);
+                self.running.feeds.push(Feed { file, range, into });
+                Ok(read)
+            }
+        }
+    }
+
+    /// The part of a file that a source is; all that is behind its end now, too, if it has none.
+    fn stretch(&self, source: &Source) -> Result<Stretch, String> {
+        match source {
+            Source::File { path, from } => Ok(Stretch {
+                file: self.views.open(path, OFlags::RDONLY)?,
+                range: *from..u64::MAX,
+            }),
             Source::Lines {
                 path,
                 begin,
@@ -362,19 +426,10 @@ impl Starting<'_> {
                     })
                     .map_err(|error: rustix::io::Errno| told(error))
                 };
-                let from = start(*from)?;
-                let Some(to) = to else {
-                    // The rest is read as a file is.
-                    seek(&file, SeekFrom::Start(from)).map_err(told)?;
-                    return Ok(file);
-                };
-                let range = from..start(*to)?;
-                let (read, into) = pipe()?;
-                // Who reads should not have to wait for each small piece; a kernel that gives no more gives what it has.
-                let _ = fcntl_setpipe_size(&into, FEED);
-                self.running.feeds.push(Feed { file, range, into });
-                Ok(read)
+                let range = start(*from)?..to.map_or(Ok(u64::MAX), start)?;
+                Ok(Stretch { file, range })
             }
+            _ => Err("no part of a file".into()),
         }
     }
 
@@ -473,11 +528,21 @@ impl Starting<'_> {
                 End::Fd(fd)
             }
         };
+        let clean = join.clean.iter().map(|source| self.stretch(source));
+        let clean = clean.collect::<Result<Vec<Stretch>, String>>()?;
+        for stretch in &clean {
+            if stretch.has_zero(REHEARSED).map_err(told)? {
+                return Err(BINARY.into());
+            }
+        }
+        let quiet = join.quiet.as_ref().map(|of| self.source(of)).transpose()?;
         self.running.joins.push(OneJoin {
             how: join.how.clone(),
             parts,
             into,
             file,
+            clean,
+            quiet,
         });
         Ok(())
     }

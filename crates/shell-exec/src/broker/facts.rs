@@ -90,7 +90,7 @@ pub fn facts<'a>(
         idle_cores: load::idle_cores(cores, load::load()),
         link: None,
         learned,
-        fractions: false,
+        unfit: false,
         eager: false,
     }
 }

@@ -271,7 +271,77 @@ impl Making<'_> {
             let rehearsal = Rehearsal { processes, how };
             self.legs[leg].job.rehearsal.get_or_insert(rehearsal);
         }
-        before.ok_or_else(|| "a lane without a stage".to_owned())
+        let edge = before.ok_or_else(|| "a lane without a stage".to_owned())?;
+        let combiner = self.group.combine.as_ref().map(|of| &of.combiner);
+        if combiner != Some(&Combiner::Text) {
+            return Ok(edge);
+        }
+        // It has no end before it is known whether what it has read is text.
+        let clean = self.inputs(lane)?;
+        let parts = vec![self.source(edge, leg)];
+        // Nor before it is known whether it has said that what it has read is none.
+        let errors = &mut self.errors[self.group.lanes_end - 1 - self.group.stages.start];
+        let complains = errors.pop_if(|last| *last == edge).is_some();
+        let quiet = complains.then(|| {
+            let pipe = self.pipe(leg);
+            self.errors_to(edge, Sink::Pipe(pipe));
+            Source::Pipe(pipe)
+        });
+        let join = Join {
+            how: Combiner::Text,
+            parts,
+            into: Sink::Null,
+            clean,
+            quiet,
+        };
+        Ok(self.join(leg, join, None))
+    }
+
+    /// The files, or the lines of one, that a lane's first stage reads on its host.
+    fn inputs(&self, lane: &Lane) -> Result<Vec<Source>, String> {
+        let stage = self.group.stages.start;
+        match &lane.part {
+            Part::All => Err("a lane that is no part".into()),
+            Part::Lines { file, from, to } => Ok(vec![self.lines(stage, *file, *from, *to)?]),
+            Part::Operands(words) => {
+                let of_word = |word: &usize| {
+                    let name = self.calls[stage].words.get(*word);
+                    let path = self.named(stage, name.ok_or("a word that is not there")?)?;
+                    Ok(Source::File { path, from: 0 })
+                };
+                words.iter().map(of_word).collect()
+            }
+        }
+    }
+
+    /// Lines of a file.
+    fn lines(
+        &self,
+        stage: usize,
+        file: Option<(usize, usize)>,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Source, String> {
+        let call = &self.calls[stage];
+        let (path, begin) = match file {
+            Some((word, from)) => {
+                let name = call.words.get(word).and_then(|word| word.get(from..));
+                (
+                    self.named(stage, name.ok_or("a name that is not there")?)?,
+                    0,
+                )
+            }
+            None => match &call.stdio[0] {
+                Stdio::There { path, at, .. } => (path.clone(), *at),
+                _ => return Err("lines of something that is no file".into()),
+            },
+        };
+        Ok(Source::Lines {
+            path,
+            begin,
+            from,
+            to,
+        })
     }
 
     /// The stages behind the lanes.
@@ -301,28 +371,8 @@ impl Making<'_> {
         let call = &self.calls[stage];
         let host = self.host_name(leg);
         if let Part::Lines { file, from, to } = part {
-            let (path, begin) = match file {
-                Some((word, from)) => {
-                    let name = call.words.get(*word).and_then(|word| word.get(*from..));
-                    (
-                        self.named(stage, name.ok_or("a name that is not there")?)?,
-                        0,
-                    )
-                }
-                None => match &call.stdio[0] {
-                    Stdio::There { path, at, .. } => {
-                        self.roles[stage - self.group.stages.start].moves_input = true;
-                        (path.clone(), *at)
-                    }
-                    _ => return Err("lines of something that is no file".into()),
-                },
-            };
-            return Ok(Source::Lines {
-                path,
-                begin,
-                from: *from,
-                to: *to,
-            });
+            self.roles[stage - self.group.stages.start].moves_input = file.is_none();
+            return self.lines(stage, *file, *from, *to);
         }
         let reads = call.place.as_ref().is_ok_and(|place| place.reads_stdin);
         Ok(match &call.stdio[0] {
@@ -369,6 +419,8 @@ impl Making<'_> {
             how: Combiner::Concat,
             parts: vec![Source::File { path, from: at }],
             into: Sink::Null,
+            clean: Vec::new(),
+            quiet: None,
         };
         let edge = self.join(leg, join, descriptor);
         self.source(edge, to)
@@ -566,6 +618,8 @@ impl Making<'_> {
                     },
                     parts,
                     into: Sink::Null,
+                    clean: Vec::new(),
+                    quiet: None,
                 };
                 let edge = self.join(leg, join, None);
                 let stdin = self.source(edge, leg);
@@ -576,6 +630,8 @@ impl Making<'_> {
                     how: how.clone(),
                     parts,
                     into: Sink::Null,
+                    clean: Vec::new(),
+                    quiet: None,
                 };
                 Ok(self.join(leg, join, None))
             }
@@ -647,6 +703,8 @@ impl Making<'_> {
                         how: Combiner::Concat,
                         parts,
                         into: Sink::Stream(number),
+                        clean: Vec::new(),
+                        quiet: None,
                     };
                     self.join(leg, join, None);
                 }
@@ -708,7 +766,7 @@ impl Making<'_> {
         let is_strict = self.group.combine.as_ref().is_some_and(|combining| {
             !matches!(
                 combining.combiner,
-                Combiner::Concat | Combiner::First | Combiner::Sum { .. }
+                Combiner::Concat | Combiner::Text | Combiner::First | Combiner::Sum { .. }
             )
         });
         Work {

@@ -209,6 +209,10 @@ pub struct Join {
     pub parts: Vec<Source>,
     /// Where it goes.
     pub into: Sink,
+    /// Files and lines of files that must have no zero byte: what comes out has no end before that is known.
+    pub clean: Vec<Source>,
+    /// Errors of who makes the parts: there must be none, which is known before the end, too.
+    pub quiet: Option<Source>,
 }
 
 /// A file and how it looks from the near side.

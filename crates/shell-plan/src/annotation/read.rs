@@ -131,8 +131,9 @@ const KINDS: [(&str, Kind); 10] = [
     ("command", Kind::Command),
 ];
 
-const COMBINES: [(&str, Combine); 7] = [
+const COMBINES: [(&str, Combine); 8] = [
     ("concat", Combine::Concat),
+    ("text", Combine::Text),
     ("sum", Combine::Sum),
     ("merge", Combine::Merge),
     ("uniq", Combine::Uniq),

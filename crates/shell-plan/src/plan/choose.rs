@@ -569,7 +569,9 @@ fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> 
 /// How a group's outputs are put together, in words.
 fn together(group: &Group) -> &'static str {
     match group.combine.as_ref().map(|combining| &combining.combiner) {
-        None | Some(Combiner::Concat) => "what they print is put one behind the other",
+        None | Some(Combiner::Concat | Combiner::Text) => {
+            "what they print is put one behind the other"
+        }
         Some(Combiner::Sum { .. } | Combiner::Sums { .. }) => "their numbers are added",
         Some(Combiner::Merge(_)) => "what they print is merged",
         Some(Combiner::Uniq) => "equal lines at the seams are made one",

@@ -21,8 +21,8 @@ pub struct Facts<'a> {
     pub link: Option<f64>,
     /// What earlier runs taught.
     pub learned: Learned,
-    /// Some of the sums that are made are known to be of fractions.
-    pub fractions: bool,
+    /// Parts of which it has to be looked at whether they fit together were found not to: sums are of fractions, or text is none.
+    pub unfit: bool,
     /// Whatever may run elsewhere shall, in lanes if it can, whatever it costs: so that all ways of running something can be tried.
     pub eager: bool,
 }

@@ -304,12 +304,15 @@ impl<'f, 'a> Known<'f, 'a> {
         if let Some(reading) = &self.readings[stage] {
             let several = call.options.contains(&"-i") || call.options.contains(&"-s");
             let together = reading.lines.clone().ok().filter(|_| !apart || !several);
-            let exact = |together: &Together| !matches!(together, Together::Sums(_));
-            return together.filter(|of| exact(of) || !self.facts.fractions);
+            let is_sure = |together: &Together| !matches!(together, Together::Sums(_));
+            return together.filter(|of| is_sure(of) || !self.facts.unfit);
         }
         let says = if apart { call.of.apart } else { call.of.lines };
         let nameless = call.of.names == Names::Several && call.of.apart_with.is_empty();
-        says.filter(|_| !apart || !nameless).map(Together::As)
+        let is_sure = |says: &Combine| *says != Combine::Text || !self.facts.unfit;
+        says.filter(is_sure)
+            .filter(|_| !apart || !nameless)
+            .map(Together::As)
     }
 
     /// Whether the order of the lines that come out before this stage makes no difference to what the pipeline prints.

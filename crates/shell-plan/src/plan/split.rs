@@ -4,6 +4,7 @@
 //! Invariant: with every cut, what the lanes print, put together, is what one process prints for all; `rules.rs` says of one stage
 //! whether it may be cut, this file of several behind each other.
 
+use super::commands::name;
 use super::rules::Known;
 use super::{Combiner, FileKind, Lane, Moved, Part, Place, Stdin, Tree};
 use crate::annotation::{Combine, Kind, Language, Names, Status, Stdin as Reads};
@@ -62,7 +63,9 @@ fn lines(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
     let Place::Host(host) = named.at else {
         return None;
     };
-    if named.kind != FileKind::Regular || call.of.names == Names::Always {
+    // Who prints text names its file only if it is none.
+    let is_text = call.of.lines == Some(Combine::Text) && named.same_name;
+    if named.kind != FileKind::Regular || call.of.names == Names::Always && !is_text {
         return None;
     }
     // The file itself is found by the agent; what else the stage reads must be allowed there.
@@ -274,6 +277,11 @@ fn chain(
                 .then(|| Combiner::of_counts(*key_first)),
         };
         let Some(combiner) = combiner else { return };
+        // What is in the input of the first is looked at; before this one nothing may change that.
+        let passes = |stage: usize| name(&known.facts.stages[stage]) == "cat";
+        if combiner == Combiner::Text && !(from..k).all(passes) {
+            return;
+        }
         let goes_on = combiner == Combiner::Concat && !known.ends_early(k);
         let is_joined = matches!(call.of.program, Some(Language::Sed | Language::Jq));
         all.push(Split {
@@ -380,6 +388,7 @@ impl Combiner {
         let mut words: Vec<Vec<u8>> = kept.map(|(_, word)| word.clone()).collect();
         match combine {
             Combine::Concat => Combiner::Concat,
+            Combine::Text => Combiner::Text,
             Combine::Sum => Combiner::Sum {
                 most: if has_program { COUNT_MAX } else { u64::MAX },
             },
@@ -498,7 +507,11 @@ pub(super) fn tree(split: &Split, place: Place) -> Tree {
     // What prints sums prints them once.
     let reduces = !matches!(
         split.combiner,
-        Combiner::Concat | Combiner::Merge(_) | Combiner::First | Combiner::Sums { .. }
+        Combiner::Concat
+            | Combiner::Text
+            | Combiner::Merge(_)
+            | Combiner::First
+            | Combiner::Sums { .. }
     );
     let any_order = matches!(
         split.combiner,

@@ -212,7 +212,7 @@ impl World {
             link: None,
             idle_cores: self.idle_cores,
             learned: self.learned.clone(),
-            fractions: false,
+            unfit: false,
             eager: false,
         }
     }
