@@ -23,7 +23,7 @@ use shell_plan::plan::Combiner;
 
 use crate::combine::{Failure, Part, Room, combine};
 use crate::flow::{Inbox, Incoming, Outgoing, Sending, Window, locked, receive_all, send_all};
-use crate::load;
+use crate::load::Load;
 use crate::slurm;
 use crate::tools::Tools;
 use crate::wire::{FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW};
@@ -74,17 +74,23 @@ pub fn serve(options: &Options) -> Result<(), String> {
     };
     let tools = Tools::of_this_machine();
     let out = Outgoing::new(stdout, |_| {});
+    let mut load = Load::default();
+    let busy = hundredths(&mut load);
     out.tell(&FromAgent::Hello(FarHello {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").into(),
         views: answers,
         sees_owners: views.sees_owners,
         cores: cores(),
-        load: hundredths(),
+        load: busy,
         libc: tools.libc.clone(),
         locales: tools.locales(),
         has_bounds: launch::has_bounds(),
     }));
+    {
+        let out = out.clone();
+        std::thread::spawn(move || tell_load(load, busy, &out));
+    }
     let agent = Arc::new(Agent {
         out,
         views,
@@ -117,12 +123,26 @@ fn cores() -> u32 {
     slurm::cores().map_or(all, |own| own.min(all))
 }
 
-/// As [`FarHello::load`] has it. What a node of Slurm's has to do besides is done by processors that are not ours.
-fn hundredths() -> u32 {
-    if slurm::cores().is_some() {
-        return 0;
+/// How often the other side is told how busy this machine is, if that has changed.
+const TELLING: Duration = Duration::from_secs(1);
+/// By how much, in hundredths.
+const CHANGED: u32 = 20;
+
+/// Tells it as long as the connection is there.
+fn tell_load(mut load: Load, mut told: u32, out: &Outgoing) {
+    loop {
+        std::thread::sleep(TELLING);
+        let now = hundredths(&mut load);
+        if now.abs_diff(told) >= CHANGED {
+            told = now;
+            out.tell(&FromAgent::Load(now));
+        }
     }
-    (load::load() * 100.0) as u32
+}
+
+/// As [`FarHello::load`] has it.
+fn hundredths(load: &mut Load) -> u32 {
+    (load.look() * 100.0) as u32
 }
 
 /// A pipe and the stream that it belongs to.
@@ -206,10 +226,7 @@ impl Agent {
     fn hear(self: &Arc<Self>, message: ToAgent) {
         match message {
             ToAgent::Hello(_) => {}
-            ToAgent::Ping(number) => self.out.tell(&FromAgent::Pong {
-                number,
-                load: hundredths(),
-            }),
+            ToAgent::Ping(number) => self.out.tell(&FromAgent::Pong(number)),
             ToAgent::Compare { path, commands } => {
                 let agent = self.clone();
                 std::thread::spawn(move || {

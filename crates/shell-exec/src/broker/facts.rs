@@ -11,7 +11,7 @@ use shell_plan::plan::{
 };
 
 use crate::annotations;
-use crate::load;
+use crate::load::{self, Load};
 use crate::wire::{FileFact, HostState, Seen, StageCall, Stdio, View};
 
 /// A link of which nothing is known: 20 ms and 600 Mb/s are those of two sites of one country.
@@ -21,8 +21,8 @@ const DOWN: f64 = 75e6;
 const CONNECT_TRIPS: f64 = 8.0;
 /// And what the two machines compute for that.
 const CONNECT_S: f64 = 0.15;
-/// What disks give at least nowadays.
-const DISK: f64 = 500e6;
+/// What disks and memory that holds their files give nowadays; slower ones are waited for in every plan.
+const DISK: f64 = 2e9;
 /// Of what a link carries, how much a mount gives at best.
 const MOUNT_SHARE: f64 = 0.8;
 /// How much of a file is asked for ahead: Linux reads 128 KiB ahead of a mount's reader, and asks for the next when it has reached the half. (Measured: sshfs
@@ -87,7 +87,7 @@ pub fn facts<'a>(
         stages,
         hosts: known.iter().map(host).collect(),
         direct: Vec::new(),
-        idle_cores: load::idle_cores(cores, load::load()),
+        idle_cores: load::idle_cores(cores, Load::default().look()),
         link: None,
         learned,
         unfit: false,

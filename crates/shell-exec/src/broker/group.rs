@@ -230,7 +230,6 @@ impl Group {
             record.trouble = trouble.map(str::to_owned);
             for (leg, bytes) in self.legs.iter().zip(came) {
                 leg.connection.came(bytes, record.took);
-                leg.connection.ask();
             }
             self.records.add(record.clone());
         });
@@ -383,7 +382,10 @@ impl Group {
                 trouble,
                 ..
             } => self.joined(leg, join as usize, position, trouble),
-            FromAgent::Hello(_) | FromAgent::Pong { .. } | FromAgent::Compared(_) => {}
+            FromAgent::Hello(_)
+            | FromAgent::Pong(_)
+            | FromAgent::Load(_)
+            | FromAgent::Compared(_) => {}
         }
     }
 

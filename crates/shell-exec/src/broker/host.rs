@@ -396,7 +396,8 @@ impl Connection {
 
     fn hear(&self, message: FromAgent) {
         let job = match &message {
-            FromAgent::Pong { load, .. } => return self.answered(*load),
+            FromAgent::Pong(_) => return self.answered(),
+            FromAgent::Load(load) => return self.load.store(*load, Ordering::Relaxed),
             FromAgent::Hello(_) | FromAgent::Compared(_) => return,
             FromAgent::Started { job }
             | FromAgent::Refused { job, .. }
@@ -417,15 +418,13 @@ impl Connection {
         }
     }
 
-    /// Asks how it is: what is known of it should not be old when the next plan is made.
-    pub fn ask(&self) {
+    fn ask(&self) {
         let now = self.since.elapsed().as_micros() as u64;
         self.asked.store(now, Ordering::Relaxed);
         self.out.tell(&ToAgent::Ping(0));
     }
 
-    fn answered(&self, load: u32) {
-        self.load.store(load, Ordering::Relaxed);
+    fn answered(&self) {
         let now = self.since.elapsed().as_micros() as u64;
         let took = now
             .saturating_sub(self.asked.load(Ordering::Relaxed))

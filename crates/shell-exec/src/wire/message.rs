@@ -135,12 +135,9 @@ pub enum FromAgent {
         trouble: Option<String>,
     },
     /// The answer to a ping.
-    Pong {
-        /// Its number.
-        number: u32,
-        /// As in [`FarHello::load`].
-        load: u32,
-    },
+    Pong(u32),
+    /// As [`FarHello::load`], when that has changed.
+    Load(u32),
     /// The answer to [`ToAgent::Compare`], in its order.
     Compared(Vec<Comparison>),
 }
