@@ -149,6 +149,8 @@ fn flow(
         (None, Volume::Same, Guess::Worst) if keys => 0.2 * input + FEW_BYTES,
         (None, Volume::Same, _) if few => FEW_BYTES,
         (None, Volume::Same, _) => input,
+        // What is looked for is rare, and what is left out.
+        (None, Volume::Less, Guess::Likely) if call.options.contains(&"-v") => 0.8 * input,
         (None, Volume::Less, Guess::Likely) => 0.2 * input,
         (None, Volume::Less, Guess::Worst) => input,
         (None, Volume::More, Guess::Likely) => 4.0 * input,
