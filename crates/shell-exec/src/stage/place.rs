@@ -422,18 +422,24 @@ impl Stage<'_> {
 /// The longest file of this machine that is sent to a host for what is read there.
 const SENT: u64 = 64 << 20;
 
+/// Where what is read depends on who reads it.
+const OWN: [&str; 3] = ["/proc", "/sys", "/dev"];
+
 /// A file of this machine that may be sent to where it is read; it must be there as long as anybody may begin to read it again.
 fn sent(file: FileFact) -> Option<FileFact> {
     let path = Path::new(OsStr::from_bytes(&file.path));
-    let opened = open(
-        path,
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
-        Mode::empty(),
-    );
-    let stat = fstat(opened.ok()?).ok()?;
+    if OWN.iter().any(|folder| path.starts_with(folder)) {
+        return None;
+    }
+    // Others are not opened: who waits for a reader of a pipe waits for the command.
+    let stat = statat(rustix::fs::CWD, path, AtFlags::empty()).ok()?;
     let size = u64::try_from(stat.st_size).ok()?;
     let kind = stat.st_mode & 0o170_000;
-    (kind == 0o100_000 && size <= SENT).then(|| FileFact {
+    if kind != 0o100_000 || size > SENT {
+        return None;
+    }
+    std::fs::File::open(path).ok()?;
+    Some(FileFact {
         seen: Seen {
             kind,
             size,
