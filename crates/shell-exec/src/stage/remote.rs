@@ -431,7 +431,7 @@ impl Stage {
                         for window in self.windows.values() {
                             window.close();
                         }
-                        self.end_progress();
+
                         self.has_ended.store(true, Ordering::SeqCst);
                         self.finish();
                     }
@@ -513,6 +513,7 @@ impl Stage {
         let (out, changed) = (self.out.clone(), self.changed.clone());
         let (is_lost, writes) = (self.is_lost.clone(), self.writes);
         let (failed, can_go_back) = (self.output_failed.clone(), self.can_go_back());
+        let progress = self.progress.clone();
         let finishing = std::thread::spawn(move || {
             for pump in pumps {
                 let _ = pump.join();
@@ -524,6 +525,10 @@ impl Stage {
                 .is_some();
             if is_lost.load(Ordering::SeqCst) || has_failed && can_go_back {
                 return;
+            }
+            // Parts that were put together may have come long after the command's end.
+            if let Some(progress) = progress {
+                progress.end();
             }
             changed.forget();
             // Who reads its output should see the end of that now, though this process stays until its whole group has ended. A pipe to the next of
