@@ -40,6 +40,9 @@ const ALONE_MAX: usize = 5;
 const TINY_BYTES: f64 = 1e6;
 const TINY_ENTRIES: f64 = 50.0;
 
+/// What was thought of: in words, as segments, its cost, why it is not taken, and how long it is expected to take.
+type Judged = (String, Vec<Segment>, Cost, Option<String>, f64);
+
 /// Where the stages of a pipeline should run.
 pub fn plan(facts: &Facts<'_>) -> Plan {
     let known = Known::new(facts);
@@ -112,7 +115,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
             thought_of.push(forced);
         }
     }
-    let mut judged: Vec<(String, Vec<Segment>, Cost, Option<String>, f64)> = thought_of
+    let mut judged: Vec<Judged> = thought_of
         .into_iter()
         .map(|segments| {
             let cost = evaluate(&known, &likely, &segments);
