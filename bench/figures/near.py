@@ -15,7 +15,8 @@ from . import near_data, plot
 from .harness import FOLDER, ROOT, STATE, TARGET, first_line
 
 RIG = ROOT / "tests" / "near" / "rig"
-APPLICATIONS = ["log-grep", "ray-tracing", "port-scan", "thumbnails", "git"]
+IN_FILE = ["in-file-awk", "in-file-grep", "in-file-sort"]
+APPLICATIONS = ["log-grep", "ray-tracing", "port-scan", "thumbnails", "git", *IN_FILE]
 LAB = ROOT / "bench" / "near" / "uml" / "lab"
 FAR, CLOSE, GUEST = "20 ms, 600 Mb/s", "0.5 ms, 5 Gb/s", "20 ms, NFSv4.2 in User-mode Linux"
 LINES = {FAR: ("20ms", "600mbit"), CLOSE: ("0.5ms", "5gbit"), GUEST: ("20ms", "600mbit")}
@@ -27,7 +28,8 @@ ABOUT = """One machine is the client, all servers and the line, so that servers 
 export bound at the mount's path. `GNU parallel`: what one would write with `--sshlogin` (bench/near/apps/*.parallel.sh), where it applies to more than the
 whole script. Before each run the server's files are put back and read once, so they are in its memory, and every export is mounted anew, so the client
 has cached nothing. Moved: bytes of IP over the line, both ways. Times are medians
-of three runs; what takes longer than two minutes is run once.
+of three runs; what takes longer than two minutes is run once. `in-file`: one file of 1 GB on a server of two processors, on the slower line; the server's own
+commands beside lanes of them.
 
 In User-mode Linux client and server are kernels of their own with NFSv4.2 and netem between them, on small data. That shows what happens over real
 NFS, and what it moves; no target is about its times: a guest's network carries some 300 Mb/s, and its system calls cost microseconds."""
@@ -47,6 +49,7 @@ def nearsh(report):
 
 def columns_of(application, program):
     missing = {
+        MOUNT: application in IN_FILE,
         SERVER: near_data.HOSTS.get(application, 1) > 1,
         PARALLEL: not (ROOT / "bench" / "near" / "apps" / f"{application}.parallel.sh").exists() or not shutil.which("parallel"),
         NEARSH: program is None,
@@ -115,7 +118,7 @@ def run(report, small, wanted=()):
         report.say(f"Left out: {GUEST} (./x uml, and a /usr/bin/python3).")
         del lines[GUEST]
     for line in lines:
-        some = [application for application in chosen if line != GUEST or near_data.HOSTS.get(application, 1) == 1]
+        some = [application for application in chosen if is_on(line, application)]
         if not some:
             continue
         for application in some:
@@ -130,6 +133,13 @@ def run(report, small, wanted=()):
     report.picture("near", plot.bars("The same scripts, near the data and far from it", "seconds (logarithmic, left is faster); one machine is client, servers and line", groups, COLUMNS), "seconds")
 
 
+def is_on(line, application):
+    """A guest is one host, and lanes in a file are the same on every line."""
+    if application in IN_FILE:
+        return line == FAR
+    return line != GUEST or near_data.HOSTS.get(application, 1) == 1
+
+
 def median(runs, what="seconds"):
     return statistics.median(run[what] for run in runs)
 
@@ -141,7 +151,8 @@ def show(report, chosen, results, line, small):
         what = [application, size_told(application, line, small)]
         seconds = {column: median(runs) for column, runs in cells.items()}
         best = next((column for column in (NEARSH, PARALLEL, SERVER) if column in cells), MOUNT)
-        times.append([*what, *(f"{seconds[column]:.2f}" if column in cells else "-" for column in COLUMNS), f"{seconds[MOUNT] / seconds[best]:.1f} ({best})"])
+        ratio = f"{seconds[MOUNT] / seconds[best]:.1f} ({best})" if MOUNT in cells else "-"
+        times.append([*what, *(f"{seconds[column]:.2f}" if column in cells else "-" for column in COLUMNS), ratio])
         moved.append([*what, *(f"{median(cells[column], 'moved') / 1e6:.1f}" if column in cells else "-" for column in COLUMNS)])
     report.table(["seconds", "data", *COLUMNS, "times bash over the mount"], times)
     report.table(["MB moved", "data", *COLUMNS], moved)
@@ -154,6 +165,10 @@ def conclude(report, chosen, results):
         for application in (application for application in chosen if (application, line) in results):
             cells = {column: median(runs) for column, runs in results[application, line].items()}
             if NEARSH not in cells:
+                continue
+            if application in IN_FILE:
+                ratio = cells[SERVER] / cells[NEARSH]
+                rows.append([f"{application}: the server's one to nearsh's lanes", ">= 1.70", f"{ratio:.2f}", ratio >= 1.7])
                 continue
             if line == FAR and SERVER in cells:
                 ratio = cells[NEARSH] / cells[SERVER]

@@ -19,12 +19,19 @@ SIZES = {
     "port-scan": {"full": 250 * MB, "guest": 50 * MB, "small": 12 * MB},
     "thumbnails": {"full": 60, "guest": 12, "small": 6},
     # 50,000 files take ten minutes on the slower line (2026-11-22); Posh's figures are of the faster one, too.
+    "in-file": {"full": 1000 * MB, "small": 50 * MB},
     "git": {"full": 50_000, "far": 10_000, "guest": 2_000, "small": 1_000},
 }
 
 
+def data_of(application):
+    """Several applications work on one file."""
+    return "in-file" if application.startswith("in-file-") else application
+
+
 def size_of(application, scale):
     """Of a scale that an application does not have, the full one."""
+    application = data_of(application)
     return SIZES[application].get(scale, SIZES[application]["full"])
 
 
@@ -74,6 +81,7 @@ def repository(folder, files):
 def made(application, scale):
     """Folders by host."""
     size, small = size_of(application, scale), scale == "small"
+    application = data_of(application)
     folder = FOLDER / "near" / "data" / f"{application}-{size}"
     hosts = {f"host{number + 1}": folder / f"host{number + 1}" for number in range(HOSTS.get(application, 1))}
     if (folder / "made").exists():
@@ -84,7 +92,7 @@ def made(application, scale):
     subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-o", FOLDER / "near" / "generate", ROOT / "bench" / "near" / "generate.c"], check=True)
     for number, place in enumerate(hosts.values()):
         place.mkdir(parents=True)
-        if application == "log-grep":
+        if application in ("log-grep", "in-file"):
             generated("log", size, number, place / "logs" / "access.log")
         elif application == "ray-tracing":
             for file in range(FILES_OF_RAYS):

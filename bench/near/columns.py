@@ -27,6 +27,9 @@ RESET = {
     "ray-tracing": "rm -f logs/rays.csv",
     "port-scan": "cd scan && rm -f addresses systems popularity",
     "thumbnails": "rm -rf images/thumbs",
+    "in-file-awk": "",
+    "in-file-grep": "",
+    "in-file-sort": "",
     "git": "cd repository && git reset -q --hard base && git clean -fdq && sh ../changes && git status >/dev/null",
 }
 LEFT = {"ray-tracing": "logs/rays.csv", "port-scan": "scan/addresses scan/systems scan/popularity", "thumbnails": "images/thumbs"}
