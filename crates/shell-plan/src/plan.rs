@@ -17,7 +17,7 @@ mod split;
 mod volume;
 
 pub use choose::plan;
-pub use commands::matters;
+pub use commands::{goes_below, matters};
 pub use cuts::{cuts, line_start};
 pub use facts::*;
 pub use volume::selectivity_key;

@@ -44,6 +44,12 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
     two.sizes = vec![("/a/big", 5_000_000_000), ("/b/small", 40_000_000)];
     let mut cold = lab.clone();
     cold.hosts[0].connected = false;
+    // As nearsh takes a tree to be of which nothing is known.
+    let unseen = World {
+        folder: "/lab/repo",
+        folders: vec![("/lab/repo", 2_000)],
+        ..cold.clone()
+    };
     let narrow = World {
         hosts: vec![university("lab", 2.0)],
         ..lab.clone()
@@ -103,6 +109,7 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
         ),
         ("small-and-cold", cold.clone(), "grep x /lab/small"),
         ("large-and-cold", cold, "grep x /lab/list"),
+        ("unseen-tree-and-cold", unseen, "git status"),
         ("first-lines", lab.clone(), "cat /lab/scan.json | head -5"),
         ("names-in-a-tree", lab, "find /lab/tree -name x | sort"),
     ]

@@ -117,6 +117,18 @@ pub(super) fn looks_only(stage: &Stage<'_>) -> bool {
     .contains(&name(stage))
 }
 
+/// Whether a command goes into the folders of a folder.
+pub fn goes_below(stage: &Stage<'_>) -> bool {
+    match name(stage) {
+        "find" => !has(stage, &["-maxdepth"]),
+        "du" | "git" => true,
+        "grep" | "egrep" | "fgrep" | "diff" => has(stage, &["-r"]),
+        "ls" => has(stage, &["-R"]),
+        "tar" => has(stage, &["-c"]),
+        _ => false,
+    }
+}
+
 /// Whether a command may end before it has read its input. What annotations say is about a use; some uses of grep do so only with
 /// certain options.
 pub(super) fn ends_early(stage: &Stage<'_>, by_program: Option<bool>) -> bool {
