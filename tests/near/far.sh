@@ -40,3 +40,17 @@ echo '{"a":1}' >j
 is "what a file in the home folder may change runs here" "nearsh: line 1: jq: here: ~/.jq may change what it does" \
     "$(HOME=$home nearsh --offload=always --debug=list -c 'jq -c .a j' 2>&1 >/dev/null)"
 rm -r "$home" j
+
+# One host begins at once, the other is asleep: what comes from the first must wait until the helpers know that it will come.
+cd "$NEAR_MNT" || exit
+seq 1 600000 >alpha/one
+seq 600001 1200000 >beta/two
+nearsh -c 'cat alpha/one beta/two | grep 77777' >/dev/null
+for command in 'cat alpha/one beta/two | grep 77777' 'grep -h 77777 alpha/one beta/two' 'cat alpha/one beta/two | grep 77777 | cut -c 2-'; do
+    rig in beta pkill -STOP -f 'agent --stdio'
+    { sleep 0.7 && rig in beta pkill -CONT -f 'agent --stdio'; } &
+    is "a host that begins late: $command" "$(bash -c "$command" | md5sum) 0" "$(nearsh -c "$command; printf ' %s' \$? >/dev/stderr" 2>"/tmp/status.$$" | md5sum)$(<"/tmp/status.$$")"
+    wait
+done
+is "they ran on both" "3 0" "$(nearsh stats | tail -n 3 | grep -c 'alpha, beta\|beta, alpha') $(nearsh stats | tail -n 3 | grep -c 'here:')"
+rm alpha/one beta/two

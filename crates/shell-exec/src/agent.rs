@@ -340,7 +340,7 @@ impl Agent {
         for (process, (OneProcess { child, files }, target)) in processes.enumerate() {
             let agent = self.clone();
             std::thread::spawn(move || {
-                let ending = target.wait(child);
+                let (ending, used) = target.wait(child);
                 let positions = files
                     .each_ref()
                     .map(|file| file.as_ref().and_then(position));
@@ -349,6 +349,7 @@ impl Agent {
                     process: process as u32,
                     ending,
                     positions,
+                    used,
                 });
                 let mut jobs = locked(&agent.jobs);
                 let is_over = jobs

@@ -9,6 +9,7 @@ pub(crate) mod facts;
 mod group;
 mod host;
 mod meeting;
+pub(crate) mod memory;
 mod socket;
 mod work;
 
@@ -25,15 +26,19 @@ use std::time::{Duration, SystemTime};
 use nix::sys::signal::{SigSet, Signal};
 use rustix::io::Errno;
 
+use crate::clock;
 use crate::flow::{Outgoing, locked};
 use crate::tools::Tools;
-use crate::wire::{Frame, FromBroker, HostState, Misfit, PIECE, Record, StageCall, ToBroker, View};
-use shell_plan::plan::{Learned, Plan, plan};
+use crate::wire::{
+    Frame, FromBroker, HostState, Misfit, PIECE, Record, StageCall, ToBroker, Used, View,
+};
+use shell_plan::plan::{Cost, Plan, plan};
 
 use group::{Group, Leg, Member, Records, Task};
 use host::Host;
 pub use host::Reach;
 use meeting::{Meeting, Waiting};
+use memory::Memory;
 pub use socket::{begin, connect};
 
 /// The word by which our own program knows that it is to be a broker.
@@ -112,6 +117,7 @@ struct Broker {
     apart: Mutex<Vec<Vec<Vec<u8>>>>,
     visits: AtomicUsize,
     records: Arc<Records>,
+    memory: Memory,
     /// In milliseconds since 1970.
     began: u64,
 }
@@ -129,6 +135,8 @@ struct Findings {
     unended: Vec<Vec<u8>>,
     /// Sums cannot be put together.
     is_apart: bool,
+    /// Hosts that nobody was connected to have been connected to since, if they could be.
+    is_met: bool,
 }
 
 #[derive(Default)]
@@ -164,11 +172,13 @@ pub fn serve(at: &Path) {
         apart: Mutex::default(),
         visits: AtomicUsize::new(0),
         records: Arc::default(),
+        memory: Memory::of_this_user(),
         began: now_ms(),
     });
     loop {
         if !socket::comes(listener, IDLE) {
             if broker.visits.load(Ordering::Relaxed) == 0 {
+                broker.memory.save(true);
                 let _ = std::fs::remove_file(at);
                 return;
             }
@@ -314,12 +324,16 @@ impl Broker {
                     hosts: names.iter().map(|name| self.known(name)).collect(),
                 });
             }
+            (ToBroker::Taken, Some((group, member))) => group.taken(member),
             (ToBroker::Signal(signal), Some((group, member))) => group.signal(member, signal),
             (ToBroker::Written, Some((group, member))) => group.written(member),
             (ToBroker::Abandon, Some((group, _))) => {
                 group.abandon("what it has to write cannot be written here");
             }
-            (ToBroker::Signal(_) | ToBroker::Written | ToBroker::Abandon, None) => {}
+            (
+                ToBroker::Taken | ToBroker::Signal(_) | ToBroker::Written | ToBroker::Abandon,
+                None,
+            ) => {}
         }
     }
 
@@ -352,6 +366,19 @@ impl Broker {
             }
             return;
         };
+        let strangers = self.strangers(calls, &plan, &known);
+        if !strangers.is_empty() && !files.is_met {
+            let (broker, calls, visitors) = (self.clone(), calls.to_vec(), visitors.to_vec());
+            let files = Findings {
+                is_met: true,
+                ..files.clone()
+            };
+            std::thread::spawn(move || {
+                broker.meet(&strangers);
+                broker.run(&calls, &visitors, &files);
+            });
+            return;
+        }
         for (index, visitor) in visitors.iter().enumerate() {
             if !work::is_away(&plan, index) {
                 let why = plan.stages.get(index).map(|stage| stage.why.as_str());
@@ -363,12 +390,41 @@ impl Broker {
             let (calls, files) = (calls.to_vec(), files.clone());
             let visitors = visitors[work::stages(&group)].to_vec();
             std::thread::spawn(move || {
-                if let Err(why) = broker.send(&calls, &group, &known, &visitors, &files) {
+                let sent = broker.send(&calls, &group, plan.cost, &known, &visitors, &files);
+                if let Err(why) = sent {
                     for visitor in &visitors {
                         here(visitor, &why);
                     }
                 }
             });
+        }
+    }
+
+    /// The hosts that a plan uses and that nobody is connected to: how busy they are and how far away was not known to it.
+    fn strangers(&self, calls: &[StageCall], plan: &Plan, known: &[HostState]) -> Vec<Arc<Host>> {
+        let of_group = |group: &shell_plan::plan::Group| {
+            let lanes = group.lanes.iter().map(|lane| lane.host).collect::<Vec<_>>();
+            lanes.into_iter().chain(group.place.host())
+        };
+        let mut used: Vec<usize> = plan.groups.iter().flat_map(of_group).collect();
+        used.sort_unstable();
+        used.dedup();
+        (used.into_iter())
+            .filter_map(|host| known.get(host))
+            .filter(|known| !known.is_open)
+            .map(|known| self.host(&known.name, facts::views_of(calls, &known.name)))
+            .collect()
+    }
+
+    /// Connects to all of these at once, as far as they can be reached.
+    fn meet(&self, strangers: &[Arc<Host>]) {
+        for host in strangers {
+            host.open(&self.reach);
+        }
+        for host in strangers {
+            if host.connection(&self.reach).is_ok() {
+                host.wait_for_round_trip();
+            }
         }
     }
 
@@ -383,13 +439,8 @@ impl Broker {
         }
         let known: Vec<HostState> = names.iter().map(|name| self.known(name)).collect();
         let annotations = facts::annotations(calls);
-        let mut facts = facts::facts(
-            calls,
-            &annotations,
-            &known,
-            Learned::default(),
-            &files.unended,
-        );
+        let mut facts = facts::facts(calls, &annotations, &known, &files.unended);
+        self.memory.teach(&mut facts);
         facts.eager = always;
         let apart = locked(&self.apart);
         facts.unfit = files.is_apart || calls.iter().any(|call| apart.contains(&call.words));
@@ -412,9 +463,26 @@ impl Broker {
     fn known(&self, name: &str) -> HostState {
         let hosts = locked(&self.hosts);
         let of = hosts.iter().filter(|((known, _), _)| known == name);
-        of.map(|(_, host)| host.known())
+        let mut known = of
+            .map(|(_, host)| host.known())
             .max_by_key(|known| known.is_open)
-            .unwrap_or_else(|| HostState::unknown(name))
+            .unwrap_or_else(|| HostState::unknown(name));
+        drop(hosts);
+        self.memory.remind(&mut known);
+        known
+    }
+
+    /// What was measured while a group ran is remembered.
+    fn learn(&self, calls: &[StageCall], hosts: &[Arc<Host>], used: &[Option<Used>]) {
+        for (call, used) in calls.iter().zip(used) {
+            if let Some(used) = used {
+                self.memory.note_stage(call, *used);
+            }
+        }
+        for host in hosts {
+            self.memory.note_host(&host.known());
+        }
+        self.memory.save(false);
     }
 
     /// Sends a group to its hosts.
@@ -422,6 +490,7 @@ impl Broker {
         self: &Arc<Self>,
         calls: &[StageCall],
         group: &shell_plan::plan::Group,
+        cost: Cost,
         known: &[HostState],
         visitors: &[Arc<Visitor>],
         files: &Findings,
@@ -472,6 +541,7 @@ impl Broker {
         let names = stages.iter().map(|call| call.words.first());
         let mut of_hosts: Vec<&str> = legs.iter().map(|leg| leg.host.as_str()).collect();
         of_hosts.dedup();
+        let began = stages.iter().map(|call| call.began).min();
         let record = Record {
             session: stages[0].session,
             host: of_hosts.join(", "),
@@ -479,8 +549,11 @@ impl Broker {
                 .map(|name| String::from_utf8_lossy(name).into_owned())
                 .collect(),
             began: now_ms(),
+            planned: clock::micros().saturating_sub(began.unwrap_or_default()),
             took: 0,
+            expected: (cost.seconds * 1e6) as u64,
             came: 0,
+            expected_came: group.output_bytes as u64,
             went: 0,
             trouble: None,
         };
@@ -502,6 +575,18 @@ impl Broker {
                 }
             }
         };
+        let learn = {
+            let (broker, calls) = (self.clone(), stages.to_vec());
+            let hosts: Vec<Arc<Host>> = (legs.iter())
+                .filter_map(|leg: &Leg| hosts.iter().find(|host| host.name == leg.host))
+                .cloned()
+                .collect();
+            // Nobody waits for a file to be written.
+            move |used: Vec<Option<Used>>| {
+                let (broker, calls, hosts) = (broker.clone(), calls.clone(), hosts.clone());
+                std::thread::spawn(move || broker.learn(&calls, &hosts, &used));
+            }
+        };
         let task = Task {
             legs,
             last: work.last,
@@ -511,6 +596,7 @@ impl Broker {
             strict: work.strict,
             record,
             otherwise: Box::new(otherwise),
+            learn: Box::new(learn),
         };
         let group = Group::new(task, &self.records);
         for (member, visitor) in visitors.iter().enumerate() {

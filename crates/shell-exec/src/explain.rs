@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio as Stream};
 
 use shell_plan::plan::explain::{bytes, seconds, svg, text};
-use shell_plan::plan::{Learned, plan};
+use shell_plan::plan::plan;
 use shell_plan::script::{Language, Simple, Target, line};
 
+use crate::broker::memory::Memory;
 use crate::broker::{self, facts};
 use crate::config::{Engine, Line, Wrong};
 use crate::mounts::{self, Mount};
@@ -66,15 +67,19 @@ pub fn explain(
     } else {
         Vec::new()
     };
+    let memory = Memory::of_this_user();
     let told = broker::hosts(connect).map_or(Vec::new(), |told| told.hosts);
     let known: Vec<HostState> = (names.into_iter())
         .map(|name| {
             let found = told.iter().find(|host| host.name == name);
-            found.cloned().unwrap_or_else(|| HostState::unknown(&name))
+            let mut known = found.cloned().unwrap_or_else(|| HostState::unknown(&name));
+            memory.remind(&mut known);
+            known
         })
         .collect();
     let annotations = facts::annotations(&chain);
-    let facts = facts::facts(&chain, &annotations, &known, Learned::default(), &[]);
+    let mut facts = facts::facts(&chain, &annotations, &known, &[]);
+    memory.teach(&mut facts);
     let plan = plan(&facts);
     let mut said = if mounts.is_empty() {
         // Files of this machine are not looked at, so there are no sizes and times that could be told.
@@ -285,6 +290,7 @@ fn chain(
         let bytes = |text: &OsStr| text.as_bytes().to_vec();
         let place = placed(&seen, &table);
         Ok(StageCall {
+            began: 0,
             shell: 0,
             session: 0,
             pipeline: 0,

@@ -8,6 +8,7 @@ pub mod agent;
 pub mod annotate;
 pub mod annotations;
 pub mod broker;
+mod clock;
 pub mod combine;
 pub mod config;
 pub mod doctor;

@@ -18,7 +18,7 @@ use nix::errno::Errno;
 use crate::mounts::{self, Mount};
 use crate::program::{self, Found};
 use crate::wire::{Ending, Frame, Limits, StageCall, Stdio, ToBroker};
-use crate::{agent, broker, shims};
+use crate::{agent, broker, clock, shims};
 use place::{Stage, views};
 use remote::Outcome;
 
@@ -167,6 +167,7 @@ fn elsewhere(
     environment: &[(OsString, OsString)],
     program: &Path,
 ) -> Option<Failure> {
+    let began = clock::micros();
     let mounts = mounts::of_this_process();
     if mounts.is_empty() {
         return None;
@@ -231,6 +232,7 @@ fn elsewhere(
     let bytes = |text: &OsStr| text.as_bytes().to_vec();
     let call = StageCall {
         shell: nix::unistd::getppid().as_raw(),
+        began,
         session: tag.map_or(0, |tag| tag.session),
         pipeline: tag.map_or(0, |tag| tag.pipeline as u64),
         stage: tag.map_or(0, |tag| tag.stage as u32),

@@ -20,7 +20,7 @@ pub use choose::plan;
 pub use commands::{goes_below, matters};
 pub use cuts::{cuts, line_start};
 pub use facts::*;
-pub use volume::selectivity_key;
+pub use volume::{call_key, selectivity_key};
 
 use serde::{Deserialize, Serialize};
 

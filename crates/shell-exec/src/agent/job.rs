@@ -32,7 +32,7 @@ use crate::program::{self, Found};
 use crate::tools::Tools;
 use crate::wire::{
     Comparison, Ending, FIRST_IN, Job, Join, Misfit, PIECE, Process, Rehearsal, Sink, Source, Tool,
-    WINDOW,
+    Used, WINDOW,
 };
 
 /// What runs for a job, and what of its descriptors goes over the connection.
@@ -678,24 +678,48 @@ impl Target {
         self.lock().is_some()
     }
 
-    /// Waits for its end. Its number is forgotten before anybody else can get it.
-    pub fn wait(&self, mut child: Child) -> Ending {
+    /// Waits for its end, and says what it took. Its number is forgotten before anybody else can get it.
+    pub fn wait(&self, mut child: Child) -> (Ending, Option<Used>) {
         let pid = rustix::process::Pid::from_child(&child);
         let end = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
         while let Err(rustix::io::Errno::INTR) =
             rustix::process::waitid(rustix::process::WaitId::Pid(pid), end)
         {}
+        let used = used(child.id());
         let mut target = self.lock();
         *target = None;
-        match child.wait() {
+        let ending = match child.wait() {
             Ok(status) => match (status.code(), status.signal()) {
                 (Some(code), _) => Ending::Status(code as u8),
                 (None, Some(signal)) => Ending::Signal(signal),
                 (None, None) => Ending::Status(255),
             },
             Err(_) => Ending::Status(255),
-        }
+        };
+        (ending, used)
     }
+}
+
+/// What the kernel counts times in for users, in microseconds: `USER_HZ` is 100 (proc(5)).
+const TICK: u64 = 10_000;
+
+/// What a process took that has ended and was not waited for yet.
+fn used(process: u32) -> Option<Used> {
+    let io = std::fs::read_to_string(format!("/proc/{process}/io")).ok()?;
+    let count = |name: &str| {
+        let mut lines = io.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Behind its name, which is between brackets and may have blanks and brackets: the fields from the third on.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let times = fields.split_whitespace().skip(11).take(4);
+    let ticks: u64 = times.filter_map(|time| time.parse::<u64>().ok()).sum();
+    Some(Used {
+        read: count("rchar:")?,
+        written: count("wchar:")?,
+        micros: ticks * TICK,
+    })
 }
 
 /// How far a process got in a file.

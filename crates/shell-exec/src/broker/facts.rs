@@ -7,8 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use shell_plan::annotation::Annotation;
 use shell_plan::plan::{
-    Facts, FileKind, Host, Learned, Mount, Named, Place, Stage, Stdin, Stdout, There,
-    goes_below,
+    Facts, FileKind, Host, Learned, Mount, Named, Place, Stage, Stdin, Stdout, There, goes_below,
 };
 
 use crate::annotations;
@@ -72,7 +71,6 @@ pub fn facts<'a>(
     chain: &[StageCall],
     annotations: &'a [Option<Annotation>],
     known: &[HostState],
-    learned: Learned,
     unended: &[Vec<u8>],
 ) -> Facts<'a> {
     let place = |host: Option<&String>| {
@@ -97,7 +95,7 @@ pub fn facts<'a>(
         direct: Vec::new(),
         idle_cores: load::idle_cores(cores, Load::default().look()),
         link: None,
-        learned,
+        learned: Learned::default(),
         unfit: false,
         eager: false,
     }
@@ -109,7 +107,7 @@ fn host(known: &HostState) -> Host {
     Host {
         name: known.name.clone(),
         connected: known.is_open,
-        connect_s: CONNECT_TRIPS * round_trip_s + CONNECT_S,
+        connect_s: (known.connect_s).unwrap_or(CONNECT_TRIPS * round_trip_s + CONNECT_S),
         round_trip_s,
         down,
         up: down,
@@ -151,11 +149,7 @@ fn stage<'a>(
     let name = OsString::from_vec(name).to_string_lossy().into_owned();
     let meaning = match (&call.place, annotation) {
         (Ok(_), Some(annotation)) => {
-            let strict = call
-                .environment
-                .iter()
-                .any(|pair| pair.starts_with(b"POSIXLY_CORRECT="));
-            let meaning = annotation.call(&call.words, strict);
+            let meaning = annotation.call(&call.words, call.is_strict());
             meaning.map_err(|misfit| misfit.to_string())
         }
         (Err(why), _) => Err(why.clone()),

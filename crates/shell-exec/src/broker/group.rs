@@ -13,7 +13,7 @@ use super::host::Connection;
 use super::work::{Role, Stream};
 use crate::combine;
 use crate::flow::Outgoing;
-use crate::wire::{Ending, Frame, FromAgent, FromBroker, Job, Misfit, Record, ToAgent};
+use crate::wire::{Ending, Frame, FromAgent, FromBroker, Job, Misfit, Record, ToAgent, Used};
 
 /// A stage that runs elsewhere, and its helper.
 pub struct Member {
@@ -55,6 +55,8 @@ pub struct Task {
     pub record: Record,
     /// See there.
     pub otherwise: Otherwise,
+    /// See there.
+    pub learn: Learn,
 }
 
 /// A group.
@@ -72,10 +74,14 @@ pub struct Group {
     since: Instant,
     records: Arc<Records>,
     otherwise: Otherwise,
+    learn: Learn,
 }
 
 /// What is done if something is otherwise than it was taken to be; whether the stages are to be planned again, or that is only to be remembered.
 pub type Otherwise = Box<dyn Fn(Misfit, bool) + Send + Sync>;
+
+/// Told at a good end what each stage has used, if that is known of all processes that were it.
+pub type Learn = Box<dyn Fn(Vec<Option<Used>>) + Send + Sync>;
 
 /// The other end of a stream.
 #[derive(Clone, Copy)]
@@ -113,11 +119,17 @@ impl Records {
 struct Progress {
     /// Which legs have begun.
     started: Vec<bool>,
-    /// Whether helpers know that they stand for something elsewhere.
-    is_begun: bool,
+    /// Whether helpers know that they stand for something elsewhere, and nothing waits that came for them before.
+    is_open: bool,
+    /// What waits.
+    unread: VecDeque<(usize, Told)>,
+    /// Which helpers have heard it.
+    taken: Vec<bool>,
     over: bool,
     /// Of each leg's processes, how they ended.
     endings: Vec<Vec<Option<Ending>>>,
+    /// Of each member, what its processes have used.
+    used: Vec<Option<Used>>,
     /// Of each leg's joins, whether they have.
     joined: Vec<Vec<bool>>,
     /// Where each member's input and output ended.
@@ -137,6 +149,12 @@ struct Progress {
     came: Vec<u64>,
 }
 
+/// What comes from an agent for helpers.
+enum Told {
+    Frame(Frame),
+    Message(FromAgent),
+}
+
 /// How many bytes of messages wait, at most.
 const HELD: usize = 64 << 10;
 
@@ -152,6 +170,7 @@ impl Group {
             strict,
             record,
             otherwise,
+            learn,
         } = task;
         let count = members.len();
         let of_helpers = members.iter().enumerate().flat_map(|(member, of)| {
@@ -166,11 +185,14 @@ impl Group {
             strict,
             progress: Mutex::new(Progress {
                 started: vec![false; legs.len()],
-                is_begun: false,
+                is_open: false,
+                unread: VecDeque::new(),
+                taken: vec![false; count],
                 over: false,
                 endings: (legs.iter())
                     .map(|leg| vec![None; leg.job.processes.len()])
                     .collect(),
+                used: vec![Some(Used::default()); count],
                 joined: (legs.iter())
                     .map(|leg| vec![false; leg.job.joins.len()])
                     .collect(),
@@ -191,6 +213,7 @@ impl Group {
             since: Instant::now(),
             records: records.clone(),
             otherwise,
+            learn,
         });
         for (leg, of) in group.legs.iter().enumerate() {
             of.connection
@@ -278,6 +301,40 @@ impl Group {
 
     /// A frame from an agent, for one of the helpers or another agent.
     pub fn pass(&self, leg: usize, frame: Frame) {
+        if let Some(frame) = self.opened(leg, frame, Told::Frame) {
+            self.deliver(leg, frame);
+        }
+    }
+
+    /// What came, unless it has to wait because a host has not begun yet: helpers must hear first that they stand for something.
+    fn opened<T>(&self, leg: usize, came: T, told: impl FnOnce(T) -> Told) -> Option<T> {
+        let mut progress = self.progress();
+        if progress.is_open {
+            return Some(came);
+        }
+        if !progress.over {
+            progress.unread.push_back((leg, told(came)));
+        }
+        None
+    }
+
+    /// What has waited goes on its way, in the order in which it came, and what comes from now on does not wait.
+    fn open(&self) {
+        loop {
+            let mut progress = self.progress();
+            let Some((leg, told)) = progress.unread.pop_front() else {
+                progress.is_open = true;
+                return;
+            };
+            drop(progress);
+            match told {
+                Told::Frame(frame) => self.deliver(leg, frame),
+                Told::Message(message) => self.take(leg, message),
+            }
+        }
+    }
+
+    fn deliver(&self, leg: usize, frame: Frame) {
         let Some(number) = frame.stream() else {
             return;
         };
@@ -370,19 +427,36 @@ impl Group {
                     None => self.tell_all(&FromBroker::Local { why }),
                 }
             }
+            message => {
+                if let Some(message) = self.opened(leg, message, Told::Message) {
+                    self.take(leg, message);
+                }
+            }
+        }
+    }
+
+    /// What an agent says of a process or a join that has ended.
+    fn take(&self, leg: usize, message: FromAgent) {
+        match message {
             FromAgent::Exited {
                 process,
                 ending,
                 positions,
+                used,
                 ..
-            } => self.ended(leg, process as usize, ending, positions),
+            } => {
+                self.count(leg, process as usize, ending, used);
+                self.ended(leg, process as usize, ending, positions);
+            }
             FromAgent::Joined {
                 join,
                 position,
                 trouble,
                 ..
             } => self.joined(leg, join as usize, position, trouble),
-            FromAgent::Hello(_)
+            FromAgent::Started { .. }
+            | FromAgent::Refused { .. }
+            | FromAgent::Hello(_)
             | FromAgent::Pong(_)
             | FromAgent::Load(_)
             | FromAgent::Compared(_) => {}
@@ -409,7 +483,6 @@ impl Group {
             .collect();
         match missing.as_slice() {
             [] => {
-                progress.is_begun = true;
                 let mut hosts: Vec<&str> = Vec::new();
                 for leg in &self.legs {
                     if !hosts.contains(&leg.host.as_str()) {
@@ -433,6 +506,8 @@ impl Group {
                         again: self.again,
                     });
                 }
+                drop(progress);
+                self.open();
             }
             [only] if self.last == Some(*only) && !self.again && leg != *only => {
                 let of = &self.legs[*only];
@@ -440,6 +515,23 @@ impl Group {
             }
             _ => {}
         }
+    }
+
+    /// What a process has used is added to its stage's. One that somebody has killed says nothing of the next.
+    fn count(&self, leg: usize, process: usize, ending: Ending, used: Option<Used>) {
+        let Some(&member) = self.legs[leg].member_of.get(process) else {
+            return;
+        };
+        let is_well = matches!(ending, Ending::Status(0 | 1) | Ending::Signal(13));
+        let sum = &mut self.progress().used[member];
+        *sum = match (*sum, used.filter(|_| is_well)) {
+            (Some(sum), Some(used)) => Some(Used {
+                read: sum.read + used.read,
+                written: sum.written + used.written,
+                micros: sum.micros + used.micros,
+            }),
+            _ => None,
+        };
     }
 
     /// A process has ended; with the last of a member's, that has.
@@ -560,6 +652,11 @@ impl Group {
         }
     }
 
+    /// A helper has heard that it stands for something elsewhere.
+    pub fn taken(&self, member: usize) {
+        self.progress().taken[member] = true;
+    }
+
     /// A helper has written all that there was.
     pub fn written(&self, member: usize) {
         self.progress().written[member] = true;
@@ -582,15 +679,15 @@ impl Group {
 
     /// A helper is gone, killed most likely.
     pub fn gone(&self, member: usize) {
-        let is_begun = {
+        let is_taken = {
             let mut progress = self.progress();
             if progress.over {
                 return;
             }
             progress.written[member] = true;
-            progress.is_begun
+            progress.taken[member]
         };
-        if is_begun {
+        if is_taken {
             self.kill(member);
             self.perhaps_over();
         } else {
@@ -615,7 +712,7 @@ impl Group {
     }
 
     fn perhaps_over(&self) {
-        let positions = {
+        let (positions, used) = {
             let mut progress = self.progress();
             let all = |list: &[bool]| list.iter().all(|&is| is);
             let is_joined = progress.joined.iter().all(|joined| all(joined));
@@ -623,12 +720,13 @@ impl Group {
                 return;
             }
             progress.over = true;
-            progress.positions.clone()
+            (progress.positions.clone(), progress.used.clone())
         };
         for (leg, of) in self.legs.iter().enumerate() {
             of.connection.leave(of.job.number, &self.streams(leg));
         }
         self.keep(None);
+        (self.learn)(used);
         for (member, positions) in self.members.iter().zip(positions) {
             member.helper.tell(&FromBroker::Done { positions });
         }

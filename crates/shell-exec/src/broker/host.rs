@@ -113,6 +113,8 @@ pub struct Connection {
     heard: AtomicU64,
     is_lost: AtomicBool,
     since: Instant,
+    /// How long it took to make it.
+    took: Duration,
     /// A message's way there and back, in microseconds; 0: not measured. The least that was seen.
     round_trip: AtomicU64,
     /// When the last was asked for, in microseconds since the connection began.
@@ -170,6 +172,7 @@ impl Host {
             known.different = locked(&connection.different).clone();
             known.round_trip_s = micros(&connection.round_trip).map(|micros| micros / 1e6);
             known.down = micros(&connection.down);
+            known.connect_s = Some(connection.took.as_secs_f64());
             known.idle_cores = Some(idle_cores(hello.cores.into(), f64::from(load) / 100.0));
         }
         known
@@ -230,6 +233,7 @@ impl Host {
             self.failures.fetch_add(1, Ordering::Relaxed);
             self.become_(State::Failed(why, Instant::now()));
         };
+        let begun = Instant::now();
         let mut child = match reach.start(&self.name) {
             Ok(child) => child,
             Err(why) => return failed(why),
@@ -268,6 +272,7 @@ impl Host {
             heard: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             since: Instant::now(),
+            took: begun.elapsed(),
             round_trip: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             down: AtomicU64::new(0),

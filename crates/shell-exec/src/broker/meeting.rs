@@ -162,6 +162,7 @@ mod tests {
 
     fn stage(number: u32, helpers: &str, stdin: Stdio, stdout: Stdio) -> StageCall {
         StageCall {
+            began: 0,
             shell: 7,
             session: 7,
             pipeline: 3,

@@ -69,6 +69,11 @@ pub enum Outcome {
     Lost(String),
 }
 
+/// Why nothing more comes from the broker.
+const GONE: &str = "nearsh's process in the background ended";
+/// What should never be said.
+const PUZZLING: &str = "nearsh's process in the background said what makes no sense";
+
 /// How many bytes were written for a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Written {
@@ -269,8 +274,10 @@ fn answer(
             continue;
         }
         // Read without a buffer: what follows belongs to somebody else.
-        let Ok(Some(Frame::Message(payload))) = Frame::read(&mut &*broker) else {
-            return Err("nearsh's process in the background ended".into());
+        let payload = match Frame::read(&mut &*broker) {
+            Ok(Some(Frame::Message(payload))) => payload,
+            Ok(Some(_)) => return Err(PUZZLING.into()),
+            _ => return Err(GONE.into()),
         };
         match Frame::message(&payload).map_err(|error| error.to_string())? {
             FromBroker::Wait => patience = None,
@@ -282,6 +289,9 @@ fn answer(
                 again,
                 host,
             } => {
+                if Frame::of(&ToBroker::Taken).write(&mut &*broker).is_err() {
+                    return Err(GONE.into());
+                }
                 return Ok(Role {
                     host,
                     stdin,
@@ -296,7 +306,7 @@ fn answer(
             | FromBroker::Done { .. }
             | FromBroker::Records(_)
             | FromBroker::Hosts { .. } => {
-                return Err("what the background said was not understood".into());
+                return Err(PUZZLING.into());
             }
         }
     }
@@ -421,7 +431,7 @@ impl Stage {
             let frame = match Frame::read(&mut from) {
                 Ok(Some(frame)) => frame,
                 _ => {
-                    return self.lost("nearsh's process in the background ended".into());
+                    return self.lost(GONE.into());
                 }
             };
             match frame {

@@ -122,6 +122,8 @@ pub enum FromAgent {
         ending: Ending,
         /// Where it ended in its input and output, if they are files.
         positions: [Option<u64>; 2],
+        /// What it took; none: that cannot be told.
+        used: Option<Used>,
     },
     /// A join has ended.
     Joined {
@@ -140,6 +142,17 @@ pub enum FromAgent {
     Load(u32),
     /// The answer to [`ToAgent::Compare`], in its order.
     Compared(Vec<Comparison>),
+}
+
+/// What a process took and gave, with those that it has made and waited for (proc(5), `/proc/PID/io` and `/proc/PID/stat`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Used {
+    /// Bytes that it has read, from whatever.
+    pub read: u64,
+    /// And written.
+    pub written: u64,
+    /// For how long it had a processor, in microseconds.
+    pub micros: u64,
 }
 
 /// What is otherwise than a plan took it to be.
@@ -362,6 +375,8 @@ pub enum ToBroker {
     },
     /// A stage that may run elsewhere waits for an answer.
     Stage(Box<StageCall>),
+    /// It was heard that the stage runs elsewhere.
+    Taken,
     /// A signal that the stage got.
     Signal(i32),
     /// No more neighbours of a stage that was called by a shim are to be expected.
@@ -451,6 +466,8 @@ pub struct HostState {
     pub round_trip_s: Option<f64>,
     /// How fast bytes come from there, in bytes in a second, if it was measured.
     pub down: Option<f64>,
+    /// How long it took to connect, in seconds, if it was measured.
+    pub connect_s: Option<f64>,
     /// Processors that have nothing else to do, if the host has said.
     pub idle_cores: Option<f64>,
     /// Commands that were found to be others there.
@@ -466,6 +483,7 @@ impl HostState {
             trouble: None,
             round_trip_s: None,
             down: None,
+            connect_s: None,
             idle_cores: None,
             different: Vec::new(),
         }
@@ -483,10 +501,16 @@ pub struct Record {
     pub commands: Vec<String>,
     /// When they began, in milliseconds since 1970.
     pub began: u64,
-    /// How long it took, in microseconds.
+    /// How long it took from the beginning of the first helper until the hosts were told what to do, in microseconds.
+    pub planned: u64,
+    /// How long it took from then on.
     pub took: u64,
+    /// And was expected to take, with all that ran here beside it.
+    pub expected: u64,
     /// Bytes of their streams that came here.
     pub came: u64,
+    /// What their output was expected to be.
+    pub expected_came: u64,
     /// Bytes that went there.
     pub went: u64,
     /// Why they ran here after all, or what is not known of them; none: all is well.
@@ -498,6 +522,8 @@ pub struct Record {
 pub struct StageCall {
     /// The process of the shell that runs the pipeline.
     pub shell: i32,
+    /// When its helper began, in microseconds of the machine's monotonic clock.
+    pub began: u64,
     /// The process that began the script.
     pub session: u32,
     /// Which pipeline of the script, which stage of it, and which of its stages have helpers.
@@ -522,6 +548,14 @@ pub struct StageCall {
     pub program: Vec<u8>,
     /// Where it may run, or why it runs here, whatever its neighbours do.
     pub place: Result<Place, String>,
+}
+
+impl StageCall {
+    /// Whether POSIXLY_CORRECT is in its environment.
+    pub fn is_strict(&self) -> bool {
+        let mut pairs = self.environment.iter();
+        pairs.any(|pair| pair.starts_with(b"POSIXLY_CORRECT="))
+    }
 }
 
 /// A file that a call names, as it looks from here.

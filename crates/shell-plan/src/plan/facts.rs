@@ -36,6 +36,16 @@ pub enum Place {
     Host(usize),
 }
 
+impl Place {
+    /// Which host it is, if it is one.
+    pub fn host(self) -> Option<usize> {
+        match self {
+            Place::Here => None,
+            Place::Host(host) => Some(host),
+        }
+    }
+}
+
 /// One command of a pipeline.
 #[derive(Clone, Debug)]
 pub struct Stage<'a> {

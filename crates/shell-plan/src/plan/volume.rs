@@ -133,8 +133,14 @@ fn flow(
     };
     let entries = entries(stage);
     let input = stdin + content;
-    let key = selectivity_key(&stage.words, call);
-    let measured = facts.learned.commands.get(&key);
+    // This very call, or else one of its class; of the class nobody knows whether the next call lets more pass.
+    let learned = &facts.learned.commands;
+    let this = learned.get(&call_key(&stage.words, call));
+    let class = learned.get(&selectivity_key(&stage.words, call));
+    let measured = match guess {
+        Guess::Likely => this.or(class),
+        Guess::Worst => this,
+    };
     // An AWK program that prints at its end only prints sums, or something for each key that it has seen.
     let at_end = call.of.program == Some(Language::Awk) && reading.is_some_and(|r| r.waits);
     let sums = reading
@@ -142,8 +148,8 @@ fn flow(
     let keys = at_end && !sums;
     let few = call.of.volume == Volume::Few || at_end;
     let output = match (measured, call.of.volume, guess) {
+        (_, Volume::Few, _) => FEW_BYTES + 40.0 * entries,
         (Some(measured), ..) => input * measured.selectivity,
-        (None, Volume::Few, _) => FEW_BYTES + 40.0 * entries,
         // As many keys as there are: each lane prints about as many as one alone would.
         (None, Volume::Same, Guess::Likely) if keys => 0.01 * input + FEW_BYTES,
         (None, Volume::Same, Guess::Worst) if keys => 0.2 * input + FEW_BYTES,
@@ -156,7 +162,7 @@ fn flow(
         (None, Volume::More, Guess::Likely) => 4.0 * input,
         (None, Volume::More, Guess::Worst) => 10.0 * input,
     };
-    let speed = measured.map_or_else(|| usual_speed(stage), |measured| measured.speed);
+    let speed = (this.or(class)).map_or_else(|| usual_speed(stage), |measured| measured.speed);
     Flow {
         input,
         stdin,
@@ -223,6 +229,21 @@ pub fn selectivity_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
         call.of.name,
         options.join(",")
     )
+}
+
+/// One call among those of its class: whatever it says besides the names of its files.
+pub fn call_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
+    let mut said = Vec::new();
+    for (number, word) in words.iter().enumerate().skip(1) {
+        let named = call.files.iter().find(|file| file.word == number);
+        said.extend_from_slice(named.map_or(&word[..], |file| &word[..file.from]));
+        said.push(0);
+    }
+    // How many files there are makes no other call of it.
+    while said.ends_with(b"\0") {
+        said.pop();
+    }
+    format!("{}/{:08x}", selectivity_key(words, call), hash(&said))
 }
 
 /// A pattern's shape: whether it is plain text, and of about which length.
