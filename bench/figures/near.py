@@ -16,7 +16,7 @@ from .harness import FOLDER, ROOT, STATE, TARGET, first_line
 
 RIG = ROOT / "tests" / "near" / "rig"
 IN_FILE = ["in-file-awk", "in-file-grep", "in-file-sort"]
-APPLICATIONS = ["log-grep", "ray-tracing", "port-scan", "thumbnails", "git", *IN_FILE]
+APPLICATIONS = ["log-grep", "ray-tracing", "port-scan", "thumbnails", "git", *IN_FILE, "overhead"]
 LAB = ROOT / "bench" / "near" / "uml" / "lab"
 FAR, CLOSE, GUEST = "20 ms, 600 Mb/s", "0.5 ms, 5 Gb/s", "20 ms, NFSv4.2 in User-mode Linux"
 LINES = {FAR: ("20ms", "600mbit"), CLOSE: ("0.5ms", "5gbit"), GUEST: ("20ms", "600mbit")}
@@ -48,6 +48,8 @@ def nearsh(report):
 
 
 def columns_of(application, program):
+    if application == "overhead":
+        return [NEARSH]
     missing = {
         MOUNT: application in IN_FILE,
         SERVER: near_data.HOSTS.get(application, 1) > 1,
@@ -60,7 +62,8 @@ def columns_of(application, program):
 def measured(application, line, small, program):
     """What columns.py says of an application on a line, its runs by column."""
     delay, rate = LINES[line]
-    hosts = near_data.made(application, "small" if small else SCALES[line])
+    # Any host will do where nothing runs on it.
+    hosts = near_data.made("in-file" if application == "overhead" else application, "small" if small else SCALES[line])
     spec = {"application": application, "rounds": 1 if small else 3, "columns": columns_of(application, program), "nearsh": program}
     if line == GUEST:
         # A guest sees its own folder, whatever it sees of this checkout.
@@ -80,6 +83,8 @@ def measured(application, line, small, program):
     result.unlink(missing_ok=True)
     subprocess.run([*words, "--", *inside, json.dumps(spec), result], check=True)
     told = json.loads(result.read_text())
+    if application == "overhead":
+        return told["line"], told["overhead"]
     by_column = {column: [run for run in told["runs"] if run["column"] == column] for column in spec["columns"]}
     same(application, told["runs"])
     return told["line"], by_column
@@ -127,15 +132,16 @@ def run(report, small, wanted=()):
             results[application, line, "told"] = told
         report.say(f"\n### {line}\n")
         report.say(f"As measured: {results[some[0], line, 'told']}.")
-        show(report, some, results, line, small)
+        show(report, [application for application in some if application != "overhead"], results, line, small)
     conclude(report, chosen, results)
-    groups = [(f"{application}, {line}", {column: median(runs) for column, runs in results[application, line].items()}) for application in chosen for line in lines if (application, line) in results]
+    drawn = [(application, line) for application in chosen for line in lines if (application, line) in results and application != "overhead"]
+    groups = [(f"{application}, {line}", {column: median(runs) for column, runs in results[application, line].items()}) for application, line in drawn]
     report.picture("near", plot.bars("The same scripts, near the data and far from it", "seconds (logarithmic, left is faster); one machine is client, servers and line", groups, COLUMNS), "seconds")
 
 
 def is_on(line, application):
     """A guest is one host, and lanes in a file are the same on every line."""
-    if application in IN_FILE:
+    if application in IN_FILE or application == "overhead":
         return line == FAR
     return line != GUEST or near_data.HOSTS.get(application, 1) == 1
 
@@ -144,8 +150,15 @@ def median(runs, what="seconds"):
     return statistics.median(run[what] for run in runs)
 
 
+def plan_times(runs):
+    """Milliseconds of planning and setting up on an open connection: the first run may have to make one."""
+    return [time for run in runs[1:] or runs for time in run["planned"]]
+
+
 def show(report, chosen, results, line, small):
-    times, moved = [], []
+    if not chosen:
+        return
+    times, moved, plans = [], [], []
     for application in chosen:
         cells = results[application, line]
         what = [application, size_told(application, line, small)]
@@ -154,8 +167,11 @@ def show(report, chosen, results, line, small):
         ratio = f"{seconds[MOUNT] / seconds[best]:.1f} ({best})" if MOUNT in cells else "-"
         times.append([*what, *(f"{seconds[column]:.2f}" if column in cells else "-" for column in COLUMNS), ratio])
         moved.append([*what, *(f"{median(cells[column], 'moved') / 1e6:.1f}" if column in cells else "-" for column in COLUMNS)])
+        planned = plan_times(cells.get(NEARSH, []))
+        plans.append([*what, str(len(planned)), f"{statistics.median(planned):.1f}" if planned else "-", f"{max(planned):.1f}" if planned else "-"])
     report.table(["seconds", "data", *COLUMNS, "times bash over the mount"], times)
     report.table(["MB moved", "data", *COLUMNS], moved)
+    report.table(["plan and set-up (ms)", "data", "pipelines elsewhere", "median", "most"], plans)
 
 
 def conclude(report, chosen, results):
@@ -163,9 +179,18 @@ def conclude(report, chosen, results):
     rows = []
     for line in (FAR, CLOSE):
         for application in (application for application in chosen if (application, line) in results):
+            if application == "overhead":
+                added = results[application, line]
+                rows.append(["a script of which nothing runs elsewhere, added", "<= 5 ms", f"{added['script']:.2f} ms", added["script"] <= 5])
+                rows.append(["each of its commands, added", "<= 1 ms", f"{added['command']:.2f} ms", added["command"] <= 1])
+                continue
             cells = {column: median(runs) for column, runs in results[application, line].items()}
             if NEARSH not in cells:
                 continue
+            planned = plan_times(results[application, line][NEARSH])
+            if planned:
+                most = statistics.median(planned)
+                rows.append([f"{application}, {line}: plan and set-up of a pipeline, median", "<= 10 ms", f"{most:.1f} ms", most <= 10])
             if application in IN_FILE:
                 ratio = cells[SERVER] / cells[NEARSH]
                 rows.append([f"{application}: the server's one to nearsh's lanes", ">= 1.70", f"{ratio:.2f}", ratio >= 1.7])

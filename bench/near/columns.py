@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import socket
 import statistics
 import subprocess
@@ -116,6 +117,8 @@ def prepare(application):
 
 def run(column, application, nearsh):
     prepare(application)
+    is_ours = column == "nearsh"
+    had = len(planned(nearsh, 0)) if is_ours else 0
     before = PLACE.bytes_moved()
     start = time.perf_counter()
     done = subprocess.run(words_of(column, application, nearsh), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=ENVIRONMENT)
@@ -126,6 +129,7 @@ def run(column, application, nearsh):
         "column": column,
         "seconds": seconds,
         "moved": moved,
+        "planned": planned(nearsh, had) if is_ours else [],
         "status": done.returncode,
         "result": hashlib.sha256(done.stdout + b"\0" + left).hexdigest(),
         "output": done.stdout[-2000:].decode(errors="replace"),
@@ -133,9 +137,41 @@ def run(column, application, nearsh):
     }
 
 
+def planned(nearsh, before):
+    """How many milliseconds each pipeline took from its first helper to the word to the hosts, of those that ran elsewhere since there were `before`."""
+    lines = subprocess.run([nearsh, "stats"], check=True, capture_output=True, text=True).stdout.splitlines()[1:]
+    return [float(line.split(" ms ")[0].split()[-1]) for line in lines[before:]]
+
+
+def seconds_of(words):
+    start = time.perf_counter()
+    subprocess.run(words, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=ENVIRONMENT, cwd="/")
+    return time.perf_counter() - start
+
+
+def overhead(nearsh):
+    """What nearsh adds where nothing can run elsewhere, in milliseconds: to a script, and to each command of one. A host is mounted, and connected."""
+    commands = 500
+    loop = f"for ((i = 0; i < {commands}; i++)); do cut -c 1 /dev/null; done"
+    subprocess.run([nearsh, "-c", f"wc -l {MOUNTS}/{HOSTS[0]}/*"], check=False, capture_output=True, env=ENVIRONMENT)
+
+    def added(text, rounds):
+        pairs = [(seconds_of(["bash", "-c", text]), seconds_of([nearsh, "-c", text])) for _ in range(rounds)]
+        bash, own = (statistics.median(side) for side in zip(*pairs))
+        return 1000 * (own - bash)
+
+    script = added(":", 200)
+    return {"script": script, "command": (added(loop, 7) - script) / commands}
+
+
 def main():
     spec = json.loads(sys.argv[1])
     line = PLACE.line()
+    # What was learned on another line is of no use on this one.
+    shutil.rmtree(pathlib.Path(os.environ.get("XDG_STATE_HOME", "/nowhere")) / "nearsh", ignore_errors=True)
+    if spec["application"] == "overhead":
+        pathlib.Path(sys.argv[2]).write_text(json.dumps({"line": line, "runs": [], "overhead": overhead(spec["nearsh"])}))
+        return
     runs = []
     for _ in range(spec["rounds"]):
         for column in spec["columns"]:

@@ -45,6 +45,9 @@ rm -r "$home" j
 cd "$NEAR_MNT" || exit
 seq 1 600000 >alpha/one
 seq 600001 1200000 >beta/two
+for host in alpha beta; do rig delay "$host" 20ms; done
+pkill -f 'nearsh @broker' # the next one measures anew
+for i in 1 2; do nearsh -c 'wc -l alpha/one beta/two' >/dev/null; done
 nearsh -c 'cat alpha/one beta/two | grep 77777' >/dev/null
 for command in 'cat alpha/one beta/two | grep 77777' 'grep -h 77777 alpha/one beta/two' 'cat alpha/one beta/two | grep 77777 | cut -c 2-'; do
     rig in beta pkill -STOP -f 'agent --stdio'

@@ -2,23 +2,27 @@
 
 use shell_exec::wire::Record;
 
-/// A line for each pipeline, or part of one, that ran elsewhere.
+/// A line for each pipeline, or part of one, that ran elsewhere: what it took, and behind that what had been expected.
 pub fn text(records: &[Record]) -> String {
     if records.is_empty() {
         return "Nothing has run on another machine lately.\n".into();
     }
     let mut text = format!(
-        "{:<12} {:>9} {:>9} {:>9}  {}\n",
-        "host", "seconds", "came", "went", "commands"
+        "{:<12} {:>9} {:>10} {:>9} {:>10} {:>9} {:>9}  {}\n",
+        "host", "seconds", "(expected)", "came", "(expected)", "went", "planned", "commands"
     );
+    let seconds = |micros: u64| format!("{:.3}", micros as f64 / 1e6);
     for record in records {
         let commands = record.commands.join(" | ");
         text += &format!(
-            "{:<12} {:>9.3} {:>9} {:>9}  {commands}",
+            "{:<12} {:>9} {:>10} {:>9} {:>10} {:>9} {:>6.1} ms  {commands}",
             record.host,
-            record.took as f64 / 1e6,
+            seconds(record.took),
+            format!("({})", seconds(record.expected)),
             size(record.came),
+            format!("({})", size(record.expected_came)),
             size(record.went),
+            record.planned as f64 / 1e3,
         );
         if let Some(trouble) = &record.trouble {
             text += &format!(" (here: {trouble})");

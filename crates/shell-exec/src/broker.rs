@@ -18,20 +18,20 @@ use std::ffi::OsStr;
 use std::io::BufReader;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::{SigSet, Signal};
 use rustix::io::Errno;
 
-use crate::clock;
 use crate::flow::{Outgoing, locked};
 use crate::tools::Tools;
 use crate::wire::{
     Frame, FromBroker, HostState, Misfit, PIECE, Record, StageCall, ToBroker, Used, View,
 };
+use crate::{clock, mounts};
 use shell_plan::plan::{Cost, Plan, plan};
 
 use group::{Group, Leg, Member, Records, Task};
@@ -99,6 +99,9 @@ fn answer(mut stream: UnixStream, message: &ToBroker) -> Option<FromBroker> {
     }
 }
 
+/// For how long it is believed how far a host is that nobody is connected to.
+const FELT: Duration = Duration::from_secs(60);
+
 /// How many scripts' wishes are remembered.
 const SESSIONS: usize = 1000;
 
@@ -118,6 +121,8 @@ struct Broker {
     visits: AtomicUsize,
     records: Arc<Records>,
     memory: Memory,
+    /// Which mounts were asked how far away their host is, and when.
+    felt: Mutex<Vec<(String, Instant)>>,
     /// In milliseconds since 1970.
     began: u64,
 }
@@ -135,6 +140,8 @@ struct Findings {
     unended: Vec<Vec<u8>>,
     /// Sums cannot be put together.
     is_apart: bool,
+    /// It was seen how far hosts are of which that was not known.
+    is_felt: bool,
     /// Hosts that nobody was connected to have been connected to since, if they could be.
     is_met: bool,
 }
@@ -173,6 +180,7 @@ pub fn serve(at: &Path) {
         visits: AtomicUsize::new(0),
         records: Arc::default(),
         memory: Memory::of_this_user(),
+        felt: Mutex::default(),
         began: now_ms(),
     });
     loop {
@@ -281,7 +289,11 @@ impl Broker {
                 sessions.push((session, always));
                 drop(sessions);
                 for (name, views) in hosts {
-                    self.host(&name, &views).open(&self.reach);
+                    // What is near is soon connected to, and most scripts need none of it.
+                    let far = self.known(&name).round_trip_s;
+                    if always || far.is_none_or(|far| far >= facts::NEAR_S) {
+                        self.host(&name, &views).open(&self.reach);
+                    }
                 }
             }
             (ToBroker::Here { stdio }, _) => {
@@ -360,6 +372,15 @@ impl Broker {
             let why = why.to_owned();
             visitor.out.tell(&FromBroker::Local { why });
         };
+        let unknown = self.unknown(calls);
+        if !unknown.is_empty() && !files.is_felt {
+            let files = Findings {
+                is_felt: true,
+                ..files.clone()
+            };
+            self.later(calls, visitors, files, move |broker| broker.feel(unknown));
+            return;
+        }
         let Some((plan, known)) = self.decide(calls, files) else {
             for visitor in visitors {
                 here(visitor, "nothing that it works on is elsewhere");
@@ -368,14 +389,12 @@ impl Broker {
         };
         let strangers = self.strangers(calls, &plan, &known);
         if !strangers.is_empty() && !files.is_met {
-            let (broker, calls, visitors) = (self.clone(), calls.to_vec(), visitors.to_vec());
             let files = Findings {
                 is_met: true,
                 ..files.clone()
             };
-            std::thread::spawn(move || {
+            self.later(calls, visitors, files, move |broker| {
                 broker.meet(&strangers);
-                broker.run(&calls, &visitors, &files);
             });
             return;
         }
@@ -400,6 +419,21 @@ impl Broker {
         }
     }
 
+    /// Goes on with a chain when something has been done that takes time.
+    fn later(
+        self: &Arc<Self>,
+        calls: &[StageCall],
+        visitors: &[Arc<Visitor>],
+        files: Findings,
+        first: impl FnOnce(&Broker) + Send + 'static,
+    ) {
+        let (broker, calls, visitors) = (self.clone(), calls.to_vec(), visitors.to_vec());
+        std::thread::spawn(move || {
+            first(&broker);
+            broker.run(&calls, &visitors, &files);
+        });
+    }
+
     /// The hosts that a plan uses and that nobody is connected to: how busy they are and how far away was not known to it.
     fn strangers(&self, calls: &[StageCall], plan: &Plan, known: &[HostState]) -> Vec<Arc<Host>> {
         let of_group = |group: &shell_plan::plan::Group| {
@@ -414,6 +448,36 @@ impl Broker {
             .filter(|known| !known.is_open)
             .map(|known| self.host(&known.name, facts::views_of(calls, &known.name)))
             .collect()
+    }
+
+    /// The hosts of a chain that nobody is connected to and that were not asked lately how far they are, with a folder of each. What is remembered from
+    /// another day may be of another network.
+    fn unknown(&self, calls: &[StageCall]) -> Vec<(String, PathBuf)> {
+        let mut felt = locked(&self.felt);
+        felt.retain(|(_, when)| when.elapsed() < FELT);
+        (facts::hosts_of(calls).into_iter())
+            .filter(|name| !self.known(name).is_open)
+            .filter(|name| !felt.iter().any(|(known, _)| known == name))
+            .filter_map(|name| {
+                let view = facts::views_of(calls, &name).first()?;
+                let at = PathBuf::from(OsStr::from_bytes(&view.at));
+                Some((name, at))
+            })
+            .collect()
+    }
+
+    /// Sees how far hosts are by asking their mounts what no mount remembers.
+    fn feel(&self, unknown: Vec<(String, PathBuf)>) {
+        let asking: Vec<_> = (unknown.into_iter())
+            .map(|(name, at)| (name, std::thread::spawn(move || mounts::round_trip(&at))))
+            .collect();
+        for (name, asked) in asking {
+            locked(&self.felt).push((name.clone(), Instant::now()));
+            let mut host = HostState::unknown(&name);
+            host.round_trip_s = asked.join().ok().flatten();
+            self.memory.note_host(&host);
+        }
+        self.memory.save(false);
     }
 
     /// Connects to all of these at once, as far as they can be reached.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::clock;
 use crate::config::{self, Config, Engine, Served, Via};
 
 /// A folder that another machine serves.
@@ -37,6 +38,25 @@ impl Mount {
     pub fn remembers(&self) -> bool {
         self.kind.starts_with("fuse.") || self.is_share()
     }
+}
+
+/// How long a message to who serves a folder takes there and back, in seconds: as long as asking for its free space, which NFS and sshfs always ask
+/// for; none: it answers from memory, or not.
+pub fn round_trip(folder: &Path) -> Option<f64> {
+    /// Not even another process is asked in so many microseconds.
+    const MICROS_MIN: u64 = 60;
+    /// What is so near is measured several times, for the machine may be busy with something else once.
+    const NEAR: u64 = 5000;
+    let mut least = u64::MAX;
+    for _ in 0..3 {
+        let began = clock::micros();
+        rustix::fs::statvfs(folder).ok()?;
+        least = least.min(clock::micros() - began);
+        if least >= NEAR {
+            break;
+        }
+    }
+    (least >= MICROS_MIN).then_some(least as f64 / 1e6)
 }
 
 /// Those of this process.

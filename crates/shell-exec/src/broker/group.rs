@@ -145,8 +145,6 @@ struct Progress {
     is_told: bool,
     /// Frames from one leg to another that has not begun.
     early: Vec<(Stream, Frame)>,
-    /// Bytes that came by each leg.
-    came: Vec<u64>,
 }
 
 /// What comes from an agent for helpers.
@@ -204,7 +202,6 @@ impl Group {
                 held_bytes: 0,
                 is_told: !again,
                 early: Vec::new(),
-                came: vec![0; legs.len()],
             }),
             legs,
             last,
@@ -224,6 +221,9 @@ impl Group {
 
     /// The hosts are told what to do. One that may leave something behind is told when all others have begun: should one refuse, nothing has happened.
     pub fn begin(&self) {
+        for leg in &self.legs {
+            leg.connection.measure();
+        }
         let waits = |leg: usize| !self.again && self.legs.len() > 1 && self.last == Some(leg);
         for (leg, of) in self.legs.iter().enumerate() {
             if !waits(leg) {
@@ -247,13 +247,9 @@ impl Group {
 
     /// It is over: for those who ask what was.
     fn keep(&self, trouble: Option<&str>) {
-        let came = self.progress().came.clone();
         self.note(|record| {
             record.took = self.since.elapsed().as_micros() as u64;
             record.trouble = trouble.map(str::to_owned);
-            for (leg, bytes) in self.legs.iter().zip(came) {
-                leg.connection.came(bytes, record.took);
-            }
             self.records.add(record.clone());
         });
     }
@@ -340,7 +336,6 @@ impl Group {
         };
         if let Frame::Data(_, bytes) = &frame {
             self.note(|record| record.came += bytes.len() as u64);
-            self.progress().came[leg] += bytes.len() as u64;
         }
         match self.routes.get(&(leg, number)) {
             None => {}

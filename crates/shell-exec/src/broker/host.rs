@@ -3,7 +3,7 @@
 //! The invariant: whatever goes wrong, everybody who has a job there is told. A connection from which nothing has come for a while, though it
 //! was asked, is as good as cut.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::BufReader;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(20);
 /// From so many bytes on it is measured how fast they came.
 const SEEN_MIN: u64 = 4 << 20;
+/// How many measurements of a round trip count.
+const ROUND_TRIPS: usize = 3;
 /// How often it is asked then.
 const ASKING: Duration = Duration::from_secs(5);
 
@@ -115,12 +117,14 @@ pub struct Connection {
     since: Instant,
     /// How long it took to make it.
     took: Duration,
-    /// A message's way there and back, in microseconds; 0: not measured. The least that was seen.
-    round_trip: AtomicU64,
+    /// A message's way there and back, in microseconds, as it was measured last: the least of these counts, for the machines may have been busy.
+    round_trips: Mutex<VecDeque<u64>>,
     /// When the last was asked for, in microseconds since the connection began.
     asked: AtomicU64,
     /// How fast bytes came at best, in bytes in a second; 0: not measured.
     down: AtomicU64,
+    /// Since when bytes come, and how many; none: none have come yet.
+    burst: Mutex<Option<(Instant, u64)>>,
     /// As the agent told it last; see [`FarHello::load`].
     load: AtomicU32,
     /// Commands that are others there.
@@ -170,7 +174,8 @@ impl Host {
             };
             known.is_open = true;
             known.different = locked(&connection.different).clone();
-            known.round_trip_s = micros(&connection.round_trip).map(|micros| micros / 1e6);
+            let least = locked(&connection.round_trips).iter().copied().min();
+            known.round_trip_s = least.map(|micros| micros as f64 / 1e6);
             known.down = micros(&connection.down);
             known.connect_s = Some(connection.took.as_secs_f64());
             known.idle_cores = Some(idle_cores(hello.cores.into(), f64::from(load) / 100.0));
@@ -273,9 +278,10 @@ impl Host {
             is_lost: AtomicBool::new(false),
             since: Instant::now(),
             took: begun.elapsed(),
-            round_trip: AtomicU64::new(0),
+            round_trips: Mutex::default(),
             asked: AtomicU64::new(0),
             down: AtomicU64::new(0),
+            burst: Mutex::default(),
             different: Mutex::default(),
             worked: AtomicU64::new(0),
             // Others may be waiting for a node that nobody uses.
@@ -368,7 +374,14 @@ impl Connection {
     pub fn leave(&self, job: u32, streams: &[u32]) {
         self.worked
             .store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
-        locked(&self.groups).remove(&job);
+        let is_idle = {
+            let mut groups = locked(&self.groups);
+            groups.remove(&job);
+            groups.is_empty()
+        };
+        if is_idle {
+            *locked(&self.burst) = None;
+        }
         let mut known = locked(&self.streams);
         for number in streams {
             known.remove(number);
@@ -389,6 +402,9 @@ impl Connection {
                     Ok(message) => self.hear(message),
                     Err(_) => return,
                 }
+            }
+            if let Frame::Data(_, bytes) = &frame {
+                self.came(bytes.len());
             }
             let of = frame
                 .stream()
@@ -423,6 +439,14 @@ impl Connection {
         }
     }
 
+    /// Measures the round trip anew, if that was not done lately: the first may have been taken while the other end was still busy with beginning.
+    pub fn measure(&self) {
+        let asked = Duration::from_micros(self.asked.load(Ordering::Relaxed));
+        if self.since.elapsed().saturating_sub(asked) > ASKING {
+            self.ask();
+        }
+    }
+
     fn ask(&self) {
         let now = self.since.elapsed().as_micros() as u64;
         self.asked.store(now, Ordering::Relaxed);
@@ -434,17 +458,26 @@ impl Connection {
         let took = now
             .saturating_sub(self.asked.load(Ordering::Relaxed))
             .max(1);
-        let known = self.round_trip.load(Ordering::Relaxed);
-        if known == 0 || took < known {
-            self.round_trip.store(took, Ordering::Relaxed);
+        let mut round_trips = locked(&self.round_trips);
+        if round_trips.len() >= ROUND_TRIPS {
+            round_trips.pop_front();
         }
+        round_trips.push_back(took);
     }
 
-    /// So many bytes came in so many microseconds. What is small tells of the round trip, not of the line.
-    pub fn came(&self, bytes: u64, micros: u64) {
-        if bytes >= SEEN_MIN && micros > 0 {
-            let speed = bytes.saturating_mul(1_000_000) / micros;
+    /// So many bytes came. How fast they come at best, some megabytes at a time, is what the line can do: often they come as slowly as they are made.
+    fn came(&self, bytes: usize) {
+        let mut burst = locked(&self.burst);
+        let Some((since, sum)) = &mut *burst else {
+            *burst = Some((Instant::now(), 0));
+            return;
+        };
+        *sum += bytes as u64;
+        if *sum >= SEEN_MIN {
+            let micros = (since.elapsed().as_micros() as u64).max(1);
+            let speed = sum.saturating_mul(1_000_000) / micros;
             self.down.fetch_max(speed, Ordering::Relaxed);
+            *burst = None;
         }
     }
 

@@ -11,14 +11,15 @@
 //! | a mount, for stages here | bytes / speed of the mount, and a wait for each file opened and each entry looked at |
 //! | a host's disk | bytes / its speed |
 //! | this machine's own link, if it is known | all that comes over it / its speed |
-//! | a link | bytes / its speed; what goes from host to host crosses two, unless they know each other |
+//! | a link | bytes / its speed, and a processor's time at both its ends; what goes from host to host crosses two, unless they know each other |
 //!
-//! Beginning a group costs two round trips and [`BEGIN_S`], and a connection if there is none; each further lane [`LANE_S`]. Stations of one
+//! Beginning a group costs two round trips and [`BEGIN_S`], and a connection if there is none (to several hosts at once [`CONNECT_MORE_S`] for each further
+//! one); each further lane [`LANE_S`]. Stations of one
 //! phase that belong to different groups and share a link or a processor are not added up: between groups, bytes come through here.
 //!
 //! Invariant: [`evaluate`] of segments is what `search.rs` found them to cost, because both add up [`Steps`] in the same way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::commands::{looks_only, name};
 use super::rules::Known;
@@ -29,8 +30,13 @@ use crate::annotation::Kind;
 
 /// Making processes at the other end, and what plans and frames cost.
 pub(super) const BEGIN_S: f64 = 0.004;
+/// What one connection more computes here that is made at the same time as others.
+const CONNECT_MORE_S: f64 = 0.05;
 /// One process more, and its part of the input found.
 const LANE_S: f64 = 0.002;
+/// How many bytes one processor puts on a connection in a second, or takes from it: ciphers, frames and copies. (Measured: 5 ssh connections to one
+/// machine of two processors, which is both ends, bring 130 MB/s.)
+const CARRY_SPEED: f64 = 300e6;
 /// How fast outputs are put together.
 const CONCAT_SPEED: f64 = 1e9;
 const MERGE_SPEED: f64 = 100e6;
@@ -143,9 +149,14 @@ pub(super) fn steps(
     if let Some(split) = &segment.split {
         count.lanes(split, segment.place);
         from = split.end;
+        let mut strangers = BTreeSet::new();
         for lane in &split.lanes {
             waits = waits.max(count.begin_s(Place::Host(lane.host)));
+            if !facts.hosts[lane.host].connected {
+                strangers.insert(lane.host);
+            }
         }
+        waits += CONNECT_MORE_S * strangers.len().saturating_sub(1) as f64;
         count.steps.begin_s += LANE_S * (split.lanes.len() - 1) as f64;
     } else {
         waits = count.begin_s(segment.place);
@@ -202,11 +213,19 @@ impl Count<'_, '_, '_> {
         }
         if let Place::Host(host) = from {
             *self.phase.down.entry(host).or_default() += bytes;
-            self.steps.moved_bytes += bytes;
+            self.carry(from, bytes);
         }
         if let Place::Host(host) = to {
             *self.phase.up.entry(host).or_default() += bytes;
-            self.steps.moved_bytes += bytes;
+            self.carry(to, bytes);
+        }
+    }
+
+    /// Bytes between here and a host: both ends compute for that.
+    fn carry(&mut self, host: Place, bytes: f64) {
+        self.steps.moved_bytes += bytes;
+        for end in [host, Place::Here] {
+            self.work(end, bytes / CARRY_SPEED);
         }
     }
 
