@@ -70,6 +70,12 @@ fn identity_of(stat: &rustix::fs::Stat) -> u64 {
     stat.st_ino ^ stat.st_dev.rotate_left(40)
 }
 
+/// Has what was written to the file system of a folder sent to who serves it, and waits for that.
+fn flush(folder: &Path) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::syncfs(open(folder, flags, Mode::empty())?)
+}
+
 impl Stage<'_> {
     /// Where it may run besides here, or why nowhere. `stdio`: what its standard input and output are.
     ///
@@ -273,6 +279,11 @@ impl Stage<'_> {
             Err(rustix::io::Errno::NOENT) => ABSENT,
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
+        // Who looks at a file has what was written to it here sent to the host first (nfs(5), "close-to-open"). Files in a folder are not looked at.
+        let is_folder = place_of.kind == 0o040_000;
+        if is_folder && (mount.is_nfs() || mount.is_share()) {
+            flush(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
         // Links that lead out of the mount lead somewhere else on the host.
         let above = path.parent().filter(|above| above.starts_with(&mount.at));
         if let Some(above) = above {
