@@ -138,7 +138,7 @@ def run(column, application, nearsh):
 
 
 def planned(nearsh, before):
-    """How many milliseconds each pipeline took from its first helper to the word to the hosts, of those that ran elsewhere since there were `before`."""
+    """How many milliseconds each pipeline took from its last helper to the word to the hosts, of those that ran elsewhere since there were `before`."""
     lines = subprocess.run([nearsh, "stats"], check=True, capture_output=True, text=True).stdout.splitlines()[1:]
     return [float(line.split(" ms ")[0].split()[-1]) for line in lines[before:]]
 

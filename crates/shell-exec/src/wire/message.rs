@@ -501,7 +501,7 @@ pub struct Record {
     pub commands: Vec<String>,
     /// When they began, in milliseconds since 1970.
     pub began: u64,
-    /// How long it took from the beginning of the first helper until the hosts were told what to do, in microseconds.
+    /// How long it took from the beginning of the last helper until the hosts were told what to do, in microseconds.
     pub planned: u64,
     /// How long it took from then on.
     pub took: u64,

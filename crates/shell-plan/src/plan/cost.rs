@@ -7,7 +7,7 @@
 //! | station | seconds |
 //! |---|---|
 //! | a stage | its input / its speed (measured by [`super::selectivity_key`], or usual); if it reads over a mount, that time besides: in figure 3 of the Posh paper the same work takes over NFS at least as much longer as the bytes need on the wire, however much there is to compute |
-//! | a machine's processors | those of all its stages of the phase / processors that have nothing else to do |
+//! | a machine's processors | those of all its stages of the phase / processors that have nothing else to do, or as many shares of one as there are stages |
 //! | a mount, for stages here | bytes / speed of the mount, and a wait for each file opened and each entry looked at |
 //! | a host's disk | bytes / its speed |
 //! | this machine's own link, if it is known | all that comes over it / its speed |
@@ -67,7 +67,8 @@ pub(super) struct Steps {
 #[derive(Default)]
 struct Phase {
     slowest: f64,
-    cpu_s: BTreeMap<Place, f64>,
+    /// Of all processes of a place, and how many those are.
+    cpu_s: BTreeMap<Place, (f64, f64)>,
     disk: BTreeMap<Place, f64>,
     mount_s: BTreeMap<usize, f64>,
     mount_bytes: f64,
@@ -199,7 +200,14 @@ impl Count<'_, '_, '_> {
     fn work(&mut self, place: Place, cpu_s: f64) {
         let idle = self.idle(place);
         self.slow(cpu_s / idle.min(1.0));
-        *self.phase.cpu_s.entry(place).or_default() += cpu_s;
+        self.compute(place, cpu_s);
+    }
+
+    /// A process more that computes.
+    fn compute(&mut self, place: Place, cpu_s: f64) {
+        let (sum, processes) = self.phase.cpu_s.entry(place).or_default();
+        *sum += cpu_s;
+        *processes += 1.0;
     }
 
     fn slow(&mut self, seconds: f64) {
@@ -255,8 +263,15 @@ impl Count<'_, '_, '_> {
         let phase = std::mem::take(&mut self.phase);
         let mut slowest = phase.slowest;
         let hosts = &self.known.facts.hosts;
-        for (place, cpu_s) in phase.cpu_s {
-            slowest = slowest.max(cpu_s / self.idle(place));
+        for (place, (cpu_s, processes)) in phase.cpu_s {
+            // Each process of a busy machine's has the same share: several have several.
+            let idle = self.idle(place);
+            let share = if idle < 1.0 {
+                (processes * idle).min(1.0)
+            } else {
+                idle
+            };
+            slowest = slowest.max(cpu_s / share.max(idle));
         }
         for (place, bytes) in phase.disk {
             if let Place::Host(host) = place {
@@ -284,7 +299,7 @@ impl Count<'_, '_, '_> {
         let facts = self.known.facts;
         let stage = &facts.stages[k];
         let flow = self.flows[k];
-        *self.phase.cpu_s.entry(place).or_default() += flow.cpu_s;
+        self.compute(place, flow.cpu_s);
         let mut waited_s = 0.0;
         if let Some(call) = self.known.call(k) {
             for moved in moved(self.known, k, place, &|_| false) {
