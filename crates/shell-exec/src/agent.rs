@@ -324,13 +324,23 @@ impl Agent {
                     locked(&agent.streams).remove(&number);
                 }
                 Flow::Out(fd, window, number) => {
-                    send_all(fd, &window, &agent.out, number);
+                    if send_all(fd, &window, &agent.out, number).is_err() {
+                        agent.out.send(Frame::End(number));
+                    }
                     locked(&agent.streams).remove(&number);
                 }
             });
         }
         for feed in running.feeds {
-            std::thread::spawn(move || feed.run());
+            let agent = self.clone();
+            std::thread::spawn(move || {
+                if let Err(error) = feed.run() {
+                    let why = format!("a file cannot be read there: {error}");
+                    agent.out.tell(&FromAgent::Failed { job: number, why });
+                }
+                // The end of the pipe comes behind that.
+                drop(feed);
+            });
         }
         for (index, join) in joins.into_iter().enumerate() {
             let agent = self.clone();

@@ -275,12 +275,20 @@ pub struct Config {
     pub wrong: Vec<(Line, Wrong)>,
 }
 
+/// What is in a file. Nobody waits for who writes into a pipe.
+fn read_file(file: &Path) -> std::io::Result<Vec<u8>> {
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no file"));
+    }
+    std::fs::read(file)
+}
+
 impl Config {
     /// What holds for this process; `engine` is what its command line says.
     pub fn of_this_process(engine: Option<Engine>) -> Config {
         let mut config = Config::default();
         for file in user_file().into_iter().chain([PathBuf::from(SYSTEM)]) {
-            match std::fs::read(&file) {
+            match read_file(&file) {
                 Ok(text) => config.add(&file, &text),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => {

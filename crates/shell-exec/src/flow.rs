@@ -142,7 +142,10 @@ impl Window {
 }
 
 /// Sends what comes out of a descriptor, until its end, or until nobody wants it; the descriptor is closed then.
-pub fn send_all(from: OwnedFd, window: &Window, out: &Outgoing, stream: u32) {
+///
+/// # Errors
+/// Why it could not be read. The end was not told then.
+pub fn send_all(from: OwnedFd, window: &Window, out: &Outgoing, stream: u32) -> Result<(), Errno> {
     let mut piece = vec![0; PIECE];
     while let Some(most) = window.wait() {
         if let Some(wake) = &window.wake {
@@ -152,7 +155,7 @@ pub fn send_all(from: OwnedFd, window: &Window, out: &Outgoing, stream: u32) {
             ];
             match poll(&mut polled, None) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(_) => break,
+                Err(error) => return Err(error),
             }
             if polled[0].revents().is_empty() {
                 continue;
@@ -166,11 +169,11 @@ pub fn send_all(from: OwnedFd, window: &Window, out: &Outgoing, stream: u32) {
                 out.send(Frame::Data(stream, piece[..had].to_vec()));
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
-            // A reader takes a terminal that is gone for an end, too.
-            Err(_) => break,
+            Err(error) => return Err(error),
         }
     }
     out.send(Frame::End(stream));
+    Ok(())
 }
 
 /// Bytes that have come and are not yet written.
@@ -282,13 +285,12 @@ pub fn receive_all(
 ) -> Result<(), Errno> {
     let mut credit = Asked::beginning_with(first);
     while let Some(piece) = inbox.next() {
-        if let Err(error) = write_piece(&into, &piece) {
+        if let Err(error) = write_piece(&into, &piece, count) {
             inbox.stop();
             out.send(Frame::Reset(stream));
             return Err(error);
         }
         inbox.done(piece.len());
-        count.fetch_add(piece.len() as u64, Ordering::Relaxed);
         credit.taken(piece.len(), out, stream);
     }
     Ok(())
@@ -432,10 +434,17 @@ impl Drop for Sending {
 }
 
 /// Writes all of it, into a descriptor that may be set not to wait.
-pub(crate) fn write_piece(into: &impl AsFd, mut piece: &[u8]) -> Result<(), Errno> {
+pub(crate) fn write_piece(
+    into: &impl AsFd,
+    mut piece: &[u8],
+    count: &AtomicU64,
+) -> Result<(), Errno> {
     while !piece.is_empty() {
         match rustix::io::write(into, piece) {
-            Ok(wrote) => piece = &piece[wrote..],
+            Ok(wrote) => {
+                piece = &piece[wrote..];
+                count.fetch_add(wrote as u64, Ordering::Relaxed);
+            }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
                 // Somebody else has set it so.

@@ -8,11 +8,12 @@ use std::collections::hash_map::Entry;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -288,7 +289,9 @@ fn rehearse(
         }
     };
     for feed in running.feeds.drain(..) {
-        std::thread::spawn(move || feed.run());
+        std::thread::spawn(move || {
+            let _ = feed.run();
+        });
     }
     // One that takes long is ended; what it has printed by then is no sum.
     let (over, is_over) = std::sync::mpsc::channel::<()>();
@@ -356,6 +359,8 @@ fn told(error: impl std::fmt::Display) -> String {
 /// A job that is being started.
 struct Starting<'a> {
     views: &'a Views,
+    /// Files that were opened, by their names: another of that name may take its place meanwhile, and all lanes read the same one.
+    files: HashMap<Vec<u8>, OwnedFd>,
     pipes: Pipes,
     running: Running,
 }
@@ -364,9 +369,20 @@ impl Starting<'_> {
     fn new(views: &Views) -> Starting<'_> {
         Starting {
             views,
+            files: HashMap::new(),
             pipes: Pipes::default(),
             running: Running::default(),
         }
+    }
+
+    /// A file to be read, with an offset of its own.
+    fn open(&mut self, path: &[u8]) -> Result<OwnedFd, String> {
+        let first = match self.files.entry(path.to_vec()) {
+            Entry::Occupied(file) => file.into_mut(),
+            Entry::Vacant(place) => place.insert(self.views.open(path, OFlags::RDONLY)?),
+        };
+        let again = format!("/proc/self/fd/{}", first.as_raw_fd());
+        open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(told)
     }
 
     /// A descriptor to be read.
@@ -381,7 +397,7 @@ impl Starting<'_> {
                 Ok(read)
             }
             Source::File { path, from } => {
-                let file = self.views.open(path, OFlags::RDONLY)?;
+                let file = self.open(path)?;
                 seek(&file, SeekFrom::Start(*from)).map_err(told)?;
                 Ok(file)
             }
@@ -402,10 +418,10 @@ impl Starting<'_> {
     }
 
     /// The part of a file that a source is; all that is behind its end now, too, if it has none.
-    fn stretch(&self, source: &Source) -> Result<Stretch, String> {
+    fn stretch(&mut self, source: &Source) -> Result<Stretch, String> {
         match source {
             Source::File { path, from } => Ok(Stretch {
-                file: self.views.open(path, OFlags::RDONLY)?,
+                file: self.open(path)?,
                 range: *from..u64::MAX,
             }),
             Source::Lines {
@@ -414,7 +430,7 @@ impl Starting<'_> {
                 from,
                 to,
             } => {
-                let file = self.views.open(path, OFlags::RDONLY)?;
+                let file = self.open(path)?;
                 let size = fstat(&file).map_err(told)?.st_size as u64;
                 let within = *begin..size.max(*begin);
                 let start = |at: u64| {
@@ -568,7 +584,10 @@ fn null(flags: OFlags) -> Result<OwnedFd, String> {
 
 impl Feed {
     /// Writes it all, until its end or until nobody reads.
-    pub fn run(self) {
+    ///
+    /// # Errors
+    /// Why it cannot be read. Who reads the pipe takes its end for that of the part, which it is not then.
+    pub fn run(&self) -> Result<(), Errno> {
         let mut at = self.range.start;
         while at < self.range.end {
             let left = usize::try_from(self.range.end - at).unwrap_or(usize::MAX);
@@ -581,31 +600,33 @@ impl Feed {
                 left.min(FEED),
                 flags,
             ) {
-                Ok(0) => return,
+                Ok(0) | Err(Errno::PIPE) => return Ok(()),
                 Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(Errno::INVAL | Errno::NOSYS) => return self.copy(at),
-                Err(_) => return,
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
 
     /// Writes the rest where the kernel cannot move it.
-    fn copy(&self, mut at: u64) {
+    fn copy(&self, mut at: u64) -> Result<(), Errno> {
         let mut bytes = vec![0; PIECE];
         while at < self.range.end {
             let most = usize::try_from(self.range.end - at).unwrap_or(usize::MAX);
             let most = most.min(bytes.len());
             let had = match pread(&self.file, &mut bytes[..most], at) {
-                Ok(0) => return,
+                Ok(0) => return Ok(()),
                 Ok(had) => had,
                 Err(Errno::INTR) => continue,
-                Err(_) => return,
+                Err(error) => return Err(error),
             };
-            if flow::write_piece(&self.into, &bytes[..had]).is_err() {
-                return;
+            if flow::write_piece(&self.into, &bytes[..had], &AtomicU64::new(0)).is_err() {
+                return Ok(());
             }
             at += had as u64;
         }
+        Ok(())
     }
 }
 

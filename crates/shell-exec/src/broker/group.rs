@@ -125,6 +125,8 @@ struct Progress {
     unread: VecDeque<(usize, Told)>,
     /// Which helpers have heard it.
     taken: Vec<bool>,
+    /// Which helpers are gone.
+    gone: Vec<bool>,
     over: bool,
     /// Of each leg's processes, how they ended.
     endings: Vec<Vec<Option<Ending>>>,
@@ -152,6 +154,9 @@ enum Told {
     Frame(Frame),
     Message(FromAgent),
 }
+
+/// Signals that users send to their commands, and that are passed on: Hangup, Interrupt, Quit, Terminated.
+const PASSED_ON: [i32; 4] = [1, 2, 3, 15];
 
 /// How many bytes of messages wait, at most.
 const HELD: usize = 64 << 10;
@@ -186,6 +191,7 @@ impl Group {
                 is_open: false,
                 unread: VecDeque::new(),
                 taken: vec![false; count],
+                gone: vec![false; count],
                 over: false,
                 endings: (legs.iter())
                     .map(|leg| vec![None; leg.job.processes.len()])
@@ -264,6 +270,10 @@ impl Group {
     /// whatever it was that it may not touch there, or that is called otherwise.
     fn holds(&self, member: usize, stream: u32, bytes: &[u8]) -> bool {
         let is_error = self.is_error(member, stream);
+        if is_error && self.again && has_other_name(bytes) {
+            self.abandon("it calls a file there by another name");
+            return true;
+        }
         let mut progress = self.progress();
         if progress.is_told {
             return false;
@@ -394,6 +404,7 @@ impl Group {
     pub fn hear(&self, leg: usize, message: FromAgent) {
         match message {
             FromAgent::Started { .. } => self.started(leg),
+            FromAgent::Failed { why, .. } => self.abandon(&why),
             FromAgent::Refused {
                 why,
                 different,
@@ -451,6 +462,7 @@ impl Group {
             } => self.joined(leg, join as usize, position, trouble),
             FromAgent::Started { .. }
             | FromAgent::Refused { .. }
+            | FromAgent::Failed { .. }
             | FromAgent::Hello(_)
             | FromAgent::Pong(_)
             | FromAgent::Load(_)
@@ -536,7 +548,13 @@ impl Group {
         };
         // A reader that has enough ends them, too.
         let is_well = matches!(ending, Ending::Status(0) | Ending::Signal(13));
-        if self.strict == Some(member) && self.again && !is_well {
+        // One of several that somebody else has killed has left out what the others have no part in.
+        let own = self.legs.iter().flat_map(|leg| &leg.member_of);
+        let is_part = own.filter(|of| **of == member).count() > 1;
+        let is_killed = matches!(ending, Ending::Signal(signal) if !PASSED_ON.contains(&signal));
+        let is_ours = self.progress().gone[member];
+        let is_broken = is_part && is_killed && !is_well && !is_ours;
+        if (self.strict == Some(member) && !is_well || is_broken) && self.again {
             self.abandon("a part of it failed there");
             return;
         }
@@ -680,6 +698,7 @@ impl Group {
                 return;
             }
             progress.written[member] = true;
+            progress.gone[member] = true;
             progress.taken[member]
         };
         if is_taken {
@@ -731,6 +750,11 @@ impl Group {
     pub fn lost(&self, why: &str) {
         self.abandon(why);
     }
+}
+
+/// Whether a message has the name of a file that was sent there, which is no name of the user's.
+fn has_other_name(bytes: &[u8]) -> bool {
+    bytes.windows(8).any(|part| part == b"/dev/fd/")
 }
 
 /// How processes that are one stage ended, as one would have.

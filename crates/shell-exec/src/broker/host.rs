@@ -19,6 +19,8 @@ use crate::wire::{FarHello, Frame, FromAgent, Hello, HostState, PIECE, PROTOCOL,
 
 /// How long a host that could not be reached is left alone; twice as long each time, but not longer than the second.
 const REST: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(60)];
+/// How long a node of Slurm's may take to say its first word: a job may have to wait for its turn.
+const SLOW: Duration = Duration::from_secs(24 * 3600);
 /// How long somebody waits for a host to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the other end may say nothing while there are jobs.
@@ -97,7 +99,8 @@ pub struct Host {
 
 enum State {
     Closed,
-    Opening,
+    /// Since when.
+    Opening(Instant),
     Open(Arc<Connection>),
     Failed(String, Instant),
 }
@@ -133,6 +136,11 @@ pub struct Connection {
     worked: AtomicU64,
     /// How long it is kept without work; none: for as long as the broker runs.
     keep: Option<Duration>,
+}
+
+/// Whether Slurm has to find a node first.
+fn is_slow(host: &str) -> bool {
+    Placement::read(host).is_some()
 }
 
 impl Host {
@@ -189,10 +197,10 @@ impl Host {
         let begins = match &*state {
             State::Closed => true,
             State::Failed(_, when) => when.elapsed() > self.rest(),
-            State::Opening | State::Open(_) => false,
+            State::Opening(_) | State::Open(_) => false,
         };
         if begins {
-            *state = State::Opening;
+            *state = State::Opening(Instant::now());
             let (host, reach) = (self.clone(), reach.clone());
             std::thread::spawn(move || host.connect(&reach));
         }
@@ -205,21 +213,21 @@ impl Host {
     pub fn connection(self: &Arc<Self>, reach: &Reach) -> Result<Arc<Connection>, String> {
         self.open(reach);
         // Slurm may be asked for a node for as long as that; who was not given one lately waits for it no more.
-        let is_slow = Placement::read(&self.name).is_some();
+        let is_slow = is_slow(&self.name);
         let had_none = is_slow && self.failures.load(Ordering::Relaxed) > 0;
         let patience = if had_none { Duration::ZERO } else { PATIENCE };
-        let until = Instant::now() + patience;
         let mut state = locked(&self.state);
         loop {
             match &*state {
                 State::Open(connection) => return Ok(connection.clone()),
                 State::Failed(why, _) => return Err(why.clone()),
                 State::Closed => return Err(format!("the connection to {} ended", self.name)),
-                State::Opening if Instant::now() >= until => {
-                    return Err(format!("{} does not answer", self.name));
-                }
-                State::Opening => {
-                    let left = until.saturating_duration_since(Instant::now());
+                State::Opening(since) => {
+                    // Who comes later waits no longer than who came first.
+                    let left = patience.saturating_sub(since.elapsed());
+                    if left.is_zero() {
+                        return Err(format!("{} does not answer", self.name));
+                    }
                     let waited = self.changed.wait_timeout(state, left);
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
@@ -252,10 +260,24 @@ impl Host {
             protocol: PROTOCOL,
             views: self.views.clone(),
         }));
+        // Whoever says nothing at all is not waited for either.
+        let deadline = if is_slow(&self.name) { SLOW } else { SILENCE };
+        let child_id = rustix::process::Pid::from_child(&child);
+        let (answered, is_answered) = std::sync::mpsc::channel::<()>();
+        let watcher = std::thread::spawn(move || {
+            if let Err(std::sync::mpsc::RecvTimeoutError::Timeout) =
+                is_answered.recv_timeout(deadline)
+            {
+                let _ = rustix::process::kill_process(child_id, rustix::process::Signal::KILL);
+            }
+        });
         let answer = match Frame::read(&mut from) {
             Ok(Some(Frame::Message(payload))) => Frame::message(&payload).ok(),
             _ => None,
         };
+        drop(answered);
+        // The child is waited for behind this: until then its number is nobody else's.
+        let _ = watcher.join();
         let Some(FromAgent::Hello(hello)) = answer else {
             drop(out);
             return failed(self.why_not(child));
@@ -422,6 +444,7 @@ impl Connection {
             FromAgent::Hello(_) | FromAgent::Compared(_) => return,
             FromAgent::Started { job }
             | FromAgent::Refused { job, .. }
+            | FromAgent::Failed { job, .. }
             | FromAgent::Exited { job, .. }
             | FromAgent::Joined { job, .. } => *job,
         };

@@ -94,36 +94,46 @@ impl<T> Meeting<T> {
         };
         let lone: Vec<u64> = mine.into_iter().filter(|&inode| ends(inode) == 1).collect();
         self.settled.extend(lone);
+        if let Some(chain) = self.complete(index) {
+            return vec![chain];
+        }
+        // Whoever is at the other end is no neighbour of this one, whatever it waits for. This one does not.
+        let sides = [0, 1].into_iter();
+        let strange: Vec<u64> = sides
+            .filter(|&side| self.neighbour(index, side).is_none())
+            .filter_map(|side| pipe(&self.waiting[index].call.stdio[side]))
+            .collect();
+        self.settled.extend(strange);
         self.complete(index).into_iter().collect()
+    }
+
+    /// The stage before (side 0) or behind (1) another one. Their pipe says enough: a shell that has gone meanwhile is not the parent any more.
+    fn neighbour(&self, at: usize, side: usize) -> Option<usize> {
+        let call = &self.waiting[at].call;
+        let inode = pipe(&call.stdio[side])?;
+        let ends = |w: &Waiting<T>| pipe(&w.call.stdio[1 - side]) == Some(inode);
+        (self.waiting.iter()).position(|w| fits(call, side, w) && ends(w))
     }
 
     /// The chain of a stage, taken out, if it is complete.
     fn complete(&mut self, index: usize) -> Option<Vec<Waiting<T>>> {
         // Places count from this stage.
         let mut chain = vec![(0, index)];
-        for (side, other, step) in [(0, 1, -1_i64), (1, 0, 1)] {
+        for (side, step) in [(0, -1_i64), (1, 1)] {
             let (mut at, mut place) = (index, 0);
             loop {
                 let call = &self.waiting[at].call;
                 let Some(inode) = pipe(&call.stdio[side]) else {
                     break;
                 };
-                let next = i64::from(call.stage) + step;
                 let is_loose = call.helpers.is_empty();
-                let expected = usize::try_from(next).ok();
+                let expected = usize::try_from(next(call, side)).ok();
                 let expected = expected.and_then(|next| call.helpers.get(next));
                 if !(is_loose || expected == Some(&true)) || self.settled.contains(&inode) {
                     break;
                 }
-                let same = |w: &Waiting<T>| {
-                    w.call.helpers.is_empty() == is_loose
-                        && w.call.shell == call.shell
-                        && w.call.pipeline == call.pipeline
-                        && (is_loose || i64::from(w.call.stage) == next)
-                };
-                let neighbour = (self.waiting.iter())
-                    .position(|w| same(w) && pipe(&w.call.stdio[other]) == Some(inode));
-                match neighbour {
+                let same = |w: &Waiting<T>| fits(call, side, w) && w.call.shell == call.shell;
+                match self.neighbour(at, side) {
                     Some(neighbour) if chain.iter().any(|&(_, known)| known == neighbour) => break,
                     Some(neighbour) => {
                         place += step;
@@ -132,10 +142,9 @@ impl<T> Meeting<T> {
                     }
                     // It is there, and has its input or output elsewhere.
                     None if !is_loose
-                        && self
-                            .waiting
-                            .iter()
-                            .any(|w| same(w) && !matches!(w.call.stdio[other], Stdio::Pipe(_))) =>
+                        && self.waiting.iter().any(|w| {
+                            same(w) && !matches!(w.call.stdio[1 - side], Stdio::Pipe(_))
+                        }) =>
                     {
                         break;
                     }
@@ -154,6 +163,19 @@ impl<T> Meeting<T> {
         taken.sort_by_key(|(place, _)| *place);
         Some(taken.into_iter().map(|(_, waiting)| waiting).collect())
     }
+}
+
+/// The place of the stage before or behind.
+fn next(call: &StageCall, side: usize) -> i64 {
+    i64::from(call.stage) + if side == 0 { -1 } else { 1 }
+}
+
+/// Whether a stage that waits may be the one before or behind a call, by where it stands in the script.
+fn fits<T>(call: &StageCall, side: usize, waiting: &Waiting<T>) -> bool {
+    let is_loose = call.helpers.is_empty();
+    waiting.call.helpers.is_empty() == is_loose
+        && waiting.call.pipeline == call.pipeline
+        && (is_loose || i64::from(waiting.call.stage) == next(call, side))
 }
 
 #[cfg(test)]
@@ -243,6 +265,48 @@ mod tests {
         assert_eq!(
             owners(meeting.arrive(stage(1, "11", Pipe(3), Here), 'e')),
             "e"
+        );
+    }
+
+    #[test]
+    fn stages_meet_whose_shell_has_gone_meanwhile() {
+        let mut meeting = Meeting::default();
+        assert_eq!(
+            owners(meeting.arrive(stage(0, "11", Stdio::Null, Stdio::Pipe(1)), 'a')),
+            ""
+        );
+        let mut orphan = stage(1, "11", Stdio::Pipe(1), Stdio::Null);
+        orphan.shell = 1;
+        assert_eq!(owners(meeting.arrive(orphan, 'b')), "ab");
+    }
+
+    #[test]
+    fn who_gives_up_waits_no_more_whoever_is_at_the_other_end() {
+        let mut meeting = Meeting::default();
+        meeting.arrive(stage(0, "11", Stdio::Null, Stdio::Pipe(1)), 'a');
+        let mut other = stage(1, "11", Stdio::Pipe(1), Stdio::Null);
+        other.pipeline = 99;
+        assert_eq!(owners(meeting.arrive(other, 'b')), "");
+        let given_up = |meeting: &mut Meeting<char>, who: char| {
+            let chains = meeting.give_up(|owner| *owner == who);
+            chains
+                .into_iter()
+                .map(|chain| owners(Some(chain)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(given_up(&mut meeting, 'a'), ["a"]);
+        assert_eq!(given_up(&mut meeting, 'b'), ["b"]);
+    }
+
+    #[test]
+    fn who_gives_up_goes_with_its_neighbour_that_still_waits() {
+        let mut meeting = Meeting::default();
+        meeting.arrive(stage(0, "111", Stdio::Null, Stdio::Pipe(1)), 'a');
+        meeting.arrive(stage(1, "111", Stdio::Pipe(1), Stdio::Pipe(2)), 'b');
+        assert!(meeting.give_up(|owner| *owner == 'a').is_empty());
+        assert_eq!(
+            owners(meeting.arrive(stage(2, "111", Stdio::Pipe(2), Stdio::Null), 'c')),
+            "abc"
         );
     }
 

@@ -66,7 +66,9 @@ impl Memory {
     pub fn of_this_user() -> Memory {
         let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let state = set("XDG_STATE_HOME").filter(|path| path.is_absolute());
-        let state = state.or_else(|| Some(set("HOME")?.join(".local/state")));
+        // A home folder that is not there is not made.
+        let home = set("HOME").filter(|home| home.is_dir());
+        let state = state.or_else(|| Some(home?.join(".local/state")));
         let folder = state.filter(|path| path.is_absolute());
         Memory::in_file(folder.map(|folder| folder.join("nearsh/measured")))
     }

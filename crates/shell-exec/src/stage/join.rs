@@ -52,11 +52,17 @@ pub struct Joining {
 struct Counted {
     file: File,
     count: Arc<AtomicU64>,
+    /// Why it could be written no more.
+    failed: Option<Errno>,
 }
 
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let wrote = self.file.write(bytes)?;
+        let wrote = self.file.write(bytes).inspect_err(|error| {
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.failed = Errno::from_io_error(error);
+            }
+        })?;
         self.count.fetch_add(wrote as u64, Ordering::Relaxed);
         Ok(wrote)
     }
@@ -93,6 +99,7 @@ impl Joining {
         let mut into = Counted {
             file: File::from(parts.into),
             count: parts.count,
+            failed: None,
         };
         let how = parts.how.unwrap_or(Combiner::Concat);
         let joined = match &how {
@@ -108,17 +115,11 @@ impl Joining {
                 combine::combine(how, parts, &mut into, &room)
             }
         };
-        match joined {
-            Ok(()) => Ok(()),
-            Err(Failure::Io(error)) => match Errno::from_io_error(&error) {
-                // What can be written and read no more is not the fault of the parts.
-                Some(errno) => Err(errno),
-                None => {
-                    out.tell(&ToBroker::Abandon);
-                    Ok(())
-                }
-            },
-            Err(_) => {
+        match (joined, into.failed) {
+            (Ok(()), _) => Ok(()),
+            // That is not the fault of the parts. A temporary file that cannot be written is something else.
+            (Err(_), Some(errno)) => Err(errno),
+            (Err(_), None) => {
                 out.tell(&ToBroker::Abandon);
                 Ok(())
             }

@@ -358,7 +358,9 @@ impl Stage<'_> {
             // Other devices do as they like.
             0o020_000 if rustix::termios::isatty(fd) => Some(Stdio::Terminal),
             0o020_000 => None,
+            0o100_000 if useless == OFlags::RDONLY && is_shared(&stat) => Some(Stdio::Here),
             0o100_000 => Some(self.there(fd, &stat).unwrap_or(Stdio::Here)),
+            0o040_000 => None,
             _ => Some(Stdio::Here),
         }
     }
@@ -460,6 +462,22 @@ fn sent(file: FileFact) -> Option<FileFact> {
         identity: identity_of(&stat),
         ..file
     })
+}
+
+/// Whether the shell has a file open that is standard output: then others may write to it at the same time, behind each other by the one position that they
+/// have in common, which a host has not. One that the shell opened for this command alone it has not open itself.
+fn is_shared(stat: &rustix::fs::Stat) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let shell = nix::unistd::getppid();
+    let Ok(list) = std::fs::read_dir(format!("/proc/{shell}/fd")) else {
+        return true;
+    };
+    // Who has lost its shell does not know who else there is.
+    shell.as_raw() == 1
+        || list.flatten().any(|entry| {
+            let meta = std::fs::metadata(entry.path());
+            meta.is_ok_and(|meta| (meta.dev(), meta.ino()) == (stat.st_dev, stat.st_ino))
+        })
 }
 
 /// Whether messages go where output goes, in one order: into the same pipe or terminal, or to the same place of a file.

@@ -161,6 +161,7 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
         is_lost: Arc::default(),
         writes: !role.stdout.streams.is_empty(),
         again: role.again,
+        ignores_pipe: ignored.contains(&(Signal::SIGPIPE as i32)),
         began_at: beginning(),
         written: Default::default(),
         joining: Arc::new(Joining::new(program, held.before)),
@@ -334,6 +335,8 @@ struct Stage {
     writes: bool,
     /// Whether the command can be begun again here.
     again: bool,
+    /// Whether it would have been told that nobody reads its output, instead of being ended by a signal.
+    ignores_pipe: bool,
     /// Where standard output was, if it is a file.
     began_at: Option<u64>,
     /// How many bytes were written to standard output and error.
@@ -368,7 +371,12 @@ impl Stage {
     fn read_from(&self, fd: OwnedFd, stream: u32) {
         if let Some(window) = self.windows.get(&stream) {
             let (window, out) = (window.clone(), self.out.clone());
-            std::thread::spawn(move || send_all(fd, &window, &out, stream));
+            std::thread::spawn(move || {
+                // The command itself meets it.
+                if send_all(fd, &window, &out, stream).is_err() {
+                    out.tell(&ToBroker::Abandon);
+                }
+            });
         }
     }
 
@@ -385,7 +393,7 @@ impl Stage {
         }
         let (out, how) = (self.out.clone(), output.how.clone());
         let failed = self.output_failed.clone();
-        let can_go_back = self.can_go_back();
+        let (can_go_back, ignores_pipe) = (self.can_go_back(), self.again && self.ignores_pipe);
         let (count, joining) = (self.written[side].clone(), self.joining.clone());
         let pump = std::thread::spawn(move || {
             let written = match (fd, streams.as_slice(), how) {
@@ -413,7 +421,7 @@ impl Stage {
             };
             if let (0, Err(error)) = (side, written) {
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                if can_go_back {
+                if can_go_back || ignores_pipe && error == Errno::PIPE {
                     out.tell(&ToBroker::Abandon);
                 }
             }
@@ -513,8 +521,9 @@ impl Stage {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a signal would have ended the command, for nobody reads its output.
     fn has_no_reader(&self) -> bool {
-        self.failure() == Some(Errno::PIPE)
+        self.failure() == Some(Errno::PIPE) && !self.ignores_pipe
     }
 
     /// The command has ended; its last bytes are written by those who write them, then the broker is told.
@@ -523,17 +532,17 @@ impl Stage {
         let (out, changed) = (self.out.clone(), self.changed.clone());
         let (is_lost, writes) = (self.is_lost.clone(), self.writes);
         let (failed, can_go_back) = (self.output_failed.clone(), self.can_go_back());
+        let ignores_pipe = self.again && self.ignores_pipe;
         let progress = self.progress.clone();
         let finishing = std::thread::spawn(move || {
             for pump in pumps {
                 let _ = pump.join();
             }
             // Else all of it is run again, and the rest of the output goes where the beginning went.
-            let has_failed = failed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_some();
-            if is_lost.load(Ordering::SeqCst) || has_failed && can_go_back {
+            let failed = *failed.lock().unwrap_or_else(PoisonError::into_inner);
+            let begins_again =
+                failed.is_some_and(|error| can_go_back || ignores_pipe && error == Errno::PIPE);
+            if is_lost.load(Ordering::SeqCst) || begins_again {
                 return;
             }
             // Parts that were put together may have come long after the command's end.
@@ -571,16 +580,18 @@ impl Stage {
             return Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32));
         }
         // The command itself meets what could not be written, at the same byte.
-        if let (Some(_), Some(at)) = (self.failure(), self.began_at) {
-            let stdout = rustix::stdio::stdout();
-            if seek(stdout, SeekFrom::Start(at)).is_ok() && ends_at(at) {
-                return Outcome::Back;
-            }
-        }
         let written = Written {
             output: self.written[0].load(Ordering::Relaxed),
             errors: self.written[1].load(Ordering::Relaxed),
         };
+        if let (Some(_), Some(at)) = (self.failure(), self.began_at) {
+            let stdout = rustix::stdio::stdout();
+            // If somebody else has written there, too, that is not ours to take back.
+            let is_alone = beginning() == Some(at + written.output);
+            if is_alone && seek(stdout, SeekFrom::Start(at)).is_ok() && ends_at(at) {
+                return Outcome::Back;
+            }
+        }
         let is_closed = self.writes && self.has_ended.load(Ordering::SeqCst);
         if written == Written::default() && !is_closed {
             return Outcome::Back;

@@ -112,6 +112,13 @@ pub enum FromAgent {
         /// What is otherwise than it was taken to be, if that is why.
         misfit: Option<Misfit>,
     },
+    /// What its processes print is not what they should, for what they read is not all.
+    Failed {
+        /// The job.
+        job: u32,
+        /// For people.
+        why: String,
+    },
     /// A process has ended.
     Exited {
         /// The job.
