@@ -382,14 +382,7 @@ impl Broker {
             return None;
         }
         let known: Vec<HostState> = names.iter().map(|name| self.known(name)).collect();
-        let annotations = facts::annotations(calls);
-        let mut facts = facts::facts(
-            calls,
-            &annotations,
-            &known,
-            Learned::default(),
-            &files.unended,
-        );
+        let mut facts = facts::facts(calls, &known, Learned::default(), &files.unended);
         facts.eager = always;
         let apart = locked(&self.apart);
         facts.unfit = files.is_apart || calls.iter().any(|call| apart.contains(&call.words));

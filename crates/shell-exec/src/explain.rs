@@ -73,8 +73,7 @@ pub fn explain(
             found.cloned().unwrap_or_else(|| HostState::unknown(&name))
         })
         .collect();
-    let annotations = facts::annotations(&chain);
-    let facts = facts::facts(&chain, &annotations, &known, Learned::default(), &[]);
+    let facts = facts::facts(&chain, &known, Learned::default(), &[]);
     let plan = plan(&facts);
     let mut said = if mounts.is_empty() {
         // Files of this machine are not looked at, so there are no sizes and times that could be told.
