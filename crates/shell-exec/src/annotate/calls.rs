@@ -187,6 +187,9 @@ fn build(
             (false, false) => {
                 options.push(name.as_bytes().to_vec());
                 options.push(value);
+                if kind == Kind::Command {
+                    options.push(b";".to_vec());
+                }
             }
         }
     }

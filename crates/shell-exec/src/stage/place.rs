@@ -302,12 +302,22 @@ impl Stage<'_> {
         let goes_up = path.components().any(|part| part == Component::ParentDir);
         match self.mount_of(&path) {
             Some(_) if goes_up => Err(told("a name with \"..\"")),
+            // There is something else in the place of that.
+            Some(mount) if kind == Kind::Tree && self.has_other_below(mount, &path) => {
+                Err(told("another machine's folder is mounted in it"))
+            }
             Some(mount) => self.add(place, mount, &path, write),
             None if !write && kind != Kind::Tree => {
                 sent(here).ok_or(told("a file of this machine"))
             }
             None => Err(told("a file of this machine")),
         }
+    }
+
+    /// Whether a folder of another machine than a mount's is mounted beneath a path.
+    fn has_other_below(&self, mount: &Mount, path: &Path) -> bool {
+        let mut mounts = self.mounts.iter();
+        mounts.any(|other| other.host != mount.host && other.at.starts_with(path))
     }
 
     /// Notes that a host has to do with the stage.
