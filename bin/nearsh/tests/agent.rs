@@ -310,6 +310,7 @@ fn parts_of_a_file_go_through_processes_and_become_one() {
         },
         ends_line: true,
         below: Below::Anything,
+        depth: None,
     };
     let own = |name: &str| process(&["cat", &format!("/mnt/seen/{name}")], Some(&["/mnt/seen"]));
     let given = agent.run_all(vec![own("lines")], Vec::new(), vec![promised("lines")], 2);

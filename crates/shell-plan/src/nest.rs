@@ -166,7 +166,15 @@ fn given<'a>(
     mut outer: Nest<'a>,
     depth: usize,
 ) -> Result<Nest<'a>, String> {
-    let inner = std::mem::take(&mut outer.call.inner);
+    let mut inner = std::mem::take(&mut outer.call.inner);
+    // Each name in the place of a word, instead of many behind all.
+    let mut texts = outer.call.texts.iter();
+    if let Some(&(_, word, from)) = texts.find(|(option, ..)| *option == "-I") {
+        if &words[word][from..] != FILE {
+            return Err("names stand for other words than {}".into());
+        }
+        inner.iter_mut().for_each(|inner| inner.stands = true);
+    }
     outer.call.given = match outer.call.of.appends {
         None => Given::Found,
         Some(Appended::Words) => Given::Words,
@@ -203,6 +211,8 @@ fn given<'a>(
         // The same everywhere.
         let named = named.filter(|file| &words[file.word][file.from..] != b"/dev/null");
         outer.call.files.extend(named.cloned());
+        let mut given = nest.call.files.iter().filter(|file| !is_named(file.word));
+        outer.call.goes_below |= given.any(|file| file.kind == Kind::Tree);
         outer.call.runs.push(nest.call.at);
         outer.commands.extend(nest.commands);
         outer.zones.extend(nest.zones);

@@ -21,7 +21,7 @@ pub use choose::plan;
 pub use commands::{goes_below, matters};
 pub use cuts::{cuts, line_start};
 pub use facts::*;
-pub use givers::is_plain;
+pub use givers::{depth, is_plain};
 pub use volume::selectivity_key;
 
 use serde::{Deserialize, Serialize};
@@ -83,6 +83,8 @@ pub struct Listed {
     pub by: usize,
     /// It is right only if no name in those trees has anything in it that may part words.
     pub plain: bool,
+    /// How many folders deep names are, if that is limited.
+    pub depth: Option<u32>,
 }
 
 /// A process, or several with pipes between them, on one host.

@@ -112,6 +112,9 @@ fn what_is_not_known_within_is_not_known_at_all() {
         ("xargs awk 1", "assignment"),
         ("xargs grep {}", "part of a word"),
         ("xargs -P2 wc", "-P"),
+        ("xargs -I@ wc @", "other words"),
+        ("xargs -I{} wc a/{}", "part of a word"),
+        ("xargs -I{} grep {} a", "where none is read"),
         ("xargs timeout 5 wc -l", "leaves something behind"),
         (
             "timeout 5 nice nice nice nice nice nice nice nice nice cat f",
@@ -197,6 +200,8 @@ fn commands_are_given_files_that_nobody_names() {
             &["list"],
         ),
         ("xargs -0r file", Given::Zeros, &[2], &[]),
+        ("xargs -I{} cmp {} a", Given::Words, &[2], &["a"]),
+        ("xargs -0 -I {} nice file {}", Given::Zeros, &[5], &[]),
     ] {
         let nest = means(&all, call).unwrap_or_else(|why| panic!("{call}: {why}"));
         assert_eq!(nest.call.given, given, "{call}");
@@ -209,6 +214,9 @@ fn commands_are_given_files_that_nobody_names() {
         );
         assert_eq!(nest.call.stdin, given != Given::Found, "{call}");
     }
+    let deep = |call| means(&all, call).unwrap().call.goes_below;
+    assert!(deep("find a -maxdepth 1 -exec grep -r x {} ;") && deep("xargs -r du"));
+    assert!(!deep("find a -maxdepth 1 -exec grep x {} ;") && !deep("xargs cat"));
     let volume = |call| means(&all, call).unwrap().call.of.volume;
     assert_eq!(volume("find a -exec cat {} +"), Volume::Same);
     assert_eq!(volume("xargs grep -c x"), Volume::Few);

@@ -250,6 +250,11 @@ fn names_are_taken_from_who_is_known_to_give_them() {
         (&world, "find '/lab/two words' -print0 | xargs -0 cat", true),
         (&own, "find | xargs cat", true),
         (&own, "find . -name x | xargs cat", true),
+        (
+            &own,
+            "find . -maxdepth 2 | xargs -I{} cmp {} /lab/list",
+            true,
+        ),
         (&own, "find . -name x | xargs grep -f /lab/list", true),
         (&world, "find '/lab/two words' | xargs cat", false),
         (&world, "find /lab/tree -print0 | xargs cat", false),
@@ -304,6 +309,8 @@ fn names_are_taken_from_who_is_known_to_give_them() {
             );
             let listed = group.listed[0];
             assert_eq!((listed.stage, listed.by), (at, 0), "{pipeline}");
+            let limit = pipeline.contains("-maxdepth").then_some(3);
+            assert_eq!(listed.depth, limit, "{pipeline}");
             let plain = !pipeline.contains("-0");
             assert_eq!(listed.plain, plain, "{pipeline}");
         }

@@ -13,14 +13,17 @@ use shell_plan::plan::is_plain;
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
-/// Looks at all that is beneath a file or folder that is open. `plain`: names must be such as nobody takes for several.
+/// Looks at all that is beneath a folder that is open, or so many folders deep. `plain`: names must be such as nobody takes for several.
 ///
 /// # Errors
 /// What is there that may not be, for people.
-pub fn look(root: &OwnedFd, plain: bool) -> Result<(), String> {
+pub fn look(root: &OwnedFd, plain: bool, depth: Option<u32>) -> Result<(), String> {
     let told = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let mut folders = vec![PathBuf::from(".")];
-    while let Some(folder) = folders.pop() {
+    let mut folders = vec![(PathBuf::from("."), 1)];
+    while let Some((folder, level)) = folders.pop() {
+        if depth.is_some_and(|depth| level > depth) {
+            continue;
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = match openat2(root, &folder, flags, Mode::empty(), BENEATH) {
             Ok(opened) => opened,
@@ -48,7 +51,7 @@ pub fn look(root: &OwnedFd, plain: bool) -> Result<(), String> {
             };
             match kind {
                 FileType::RegularFile => {}
-                FileType::Directory => folders.push(path),
+                FileType::Directory => folders.push((path, level + 1)),
                 FileType::Symlink => {
                     let flags = OFlags::PATH | OFlags::CLOEXEC;
                     match openat2(root, &path, flags, Mode::empty(), BENEATH) {
@@ -78,7 +81,10 @@ mod tests {
         std::fs::write(folder.join("a/file"), "").unwrap();
         make(&folder);
         let root = std::fs::File::open(&folder).unwrap().into();
-        (look(&root, false).is_ok(), look(&root, true).is_ok())
+        (
+            look(&root, false, None).is_ok(),
+            look(&root, true, Some(3)).is_ok(),
+        )
     }
 
     #[test]
@@ -100,6 +106,17 @@ mod tests {
             std::os::unix::net::UnixListener::bind(folder.join("a/socket")).unwrap();
         };
         assert_eq!(said(socket), (false, false));
+    }
+
+    #[test]
+    fn no_more_is_looked_at_than_may_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        symlink("/etc", folder.path().join("a/b/link")).unwrap();
+        let root = std::fs::File::open(&folder).unwrap().into();
+        let found =
+            [Some(1), Some(2), Some(3), None].map(|depth| look(&root, false, depth).is_ok());
+        assert_eq!(found, [true, true, false, false]);
     }
 
     #[test]

@@ -316,7 +316,7 @@ impl Views {
             return Ok(());
         }
         let is_plain = checked.below == Below::Plain;
-        below::look(&found, is_plain).map_err(|why| format!("{}: {why}", name()))
+        below::look(&found, is_plain, checked.depth).map_err(|why| format!("{}: {why}", name()))
     }
 
     /// Whether the last byte of a file is a newline, or it has none.

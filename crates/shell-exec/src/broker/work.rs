@@ -758,6 +758,7 @@ impl Making<'_> {
                             seen: *seen,
                             ends_line: false,
                             below: Below::Anything,
+                            depth: None,
                         });
                     }
                 }
@@ -766,14 +767,18 @@ impl Making<'_> {
                 let touched = place.map_or(&[][..], |place| &place.touched);
                 let mut given = self.group.listed.iter();
                 let given = given.find(|listed| listed.by == stage);
-                let below = given.map_or(Below::Anything, |listed| match listed.plain {
-                    true => Below::Plain,
-                    false => Below::Inside,
-                });
                 let own = touched.iter().filter(|touched| touched.host == *name);
-                leg.job.checks.extend(own.map(|touched| Checked {
-                    below: below.max(touched.checked.below),
-                    ..touched.checked.clone()
+                leg.job.checks.extend(own.map(|touched| {
+                    let mut checked = touched.checked.clone();
+                    if let Some(listed) = given {
+                        checked.depth = listed.depth;
+                        checked.below = if listed.plain {
+                            Below::Plain
+                        } else {
+                            Below::Inside
+                        };
+                    }
+                    checked
                 }));
             }
             if self.group.line_ends {
@@ -788,7 +793,10 @@ impl Making<'_> {
             let all = leg.job.checks.clone();
             for checked in &mut leg.job.checks {
                 let same = all.iter().filter(|other| other.path == checked.path);
-                checked.below = same.map(|other| other.below).max().unwrap_or_default();
+                let same: Vec<&Checked> = same.filter(|of| of.below != Below::Anything).collect();
+                checked.below = same.iter().map(|of| of.below).max().unwrap_or_default();
+                let depths = same.iter().map(|of| of.depth);
+                checked.depth = depths.reduce(|a, b| Some(a?.max(b?))).flatten();
             }
             let mut seen = Vec::new();
             leg.job.checks.retain(|checked| {

@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, fcntl_getfl, fstat, open, seek, statat};
 use shell_plan::annotation::{Annotation, Call, Effect, Folder, Given, Kind, Shown};
 use shell_plan::nest::{Command, Environment, Nest, nest};
-use shell_plan::plan::matters;
+use shell_plan::plan::{depth, matters};
 use shell_plan::program as language;
 
 use super::refresh::Changed;
@@ -140,8 +140,10 @@ impl Stage<'_> {
             self.add(&mut place, mount, self.folder, writes)?;
         }
         if call.given == Given::Found {
+            let depth = depth(&call, &words).filter(|_| !call.goes_below);
             for touched in &mut place.touched {
                 touched.checked.below = Below::Inside;
+                touched.checked.depth = depth;
             }
         }
         if place.hosts.is_empty() && call.of.effect != Effect::Pure {
@@ -372,6 +374,7 @@ impl Stage<'_> {
                 seen: place_of,
                 ends_line: false,
                 below: Below::Anything,
+                depth: None,
             },
             write,
         });

@@ -223,6 +223,8 @@ pub struct Checked {
     pub ends_line: bool,
     /// What must be true of all that is beneath it.
     pub below: Below,
+    /// So many folders deep; none: all.
+    pub depth: Option<u32>,
 }
 
 /// What must be true of all that is beneath a folder.

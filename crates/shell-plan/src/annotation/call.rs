@@ -42,6 +42,8 @@ pub struct Call<'a> {
     pub runs: Vec<usize>,
     /// Which files those are.
     pub given: Given,
+    /// Those may be folders, and what is in them is read.
+    pub goes_below: bool,
     /// Words that are variables of the environment of a command inside, with their values.
     pub variables: Vec<usize>,
     /// Names of variables that it is not to have: which word, and where in it the name begins.
@@ -153,6 +155,7 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
         at: 0,
         runs: Vec::new(),
         given: Given::Nothing,
+        goes_below: false,
         variables: Vec::new(),
         no_variables: Vec::new(),
         stdin: of.stdin == Stdin::Always,

@@ -7,7 +7,7 @@
 use super::commands::name;
 use super::cost::{Segment, evaluate, is_here, names, output_of};
 use super::explain::{bytes, seconds};
-use super::givers::{Giver, giver};
+use super::givers::{Giver, depth, giver};
 use super::rules::Known;
 use super::search::{Scope, connected, search, segments};
 use super::split::{moved, splits, tree};
@@ -442,7 +442,13 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
         listed: (from..end)
             .filter_map(|stage| {
                 let Giver { stage: by, plain } = giver(facts, stage)?.ok()?;
-                Some(Listed { stage, by, plain })
+                let goes_below = known.call(stage)?.goes_below;
+                Some(Listed {
+                    stage,
+                    by,
+                    plain,
+                    depth: depth(known.call(by)?, &facts.stages[by].words).filter(|_| !goes_below),
+                })
             })
             .collect(),
         repeatable: from_files && (from..end).all(again),

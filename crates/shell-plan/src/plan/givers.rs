@@ -5,7 +5,7 @@
 
 use super::commands::name;
 use super::{Facts, Stage, Stdin};
-use crate::annotation::{Effect, File, Given, Kind};
+use crate::annotation::{Call, Effect, File, Given, Kind};
 
 /// A stage that gives names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +69,20 @@ fn named<'s>(stage: &'s Stage<'_>, file: usize) -> &'s [u8] {
         .ok()
         .and_then(|call| call.files.get(file));
     file.map_or(&[], |file| &stage.words[file.word][file.from..])
+}
+
+/// How deep below the trees that it names a call of `find` looks, if that is limited: what may be read is no deeper than that and one more.
+pub fn depth(call: &Call<'_>, words: &[Vec<u8>]) -> Option<u32> {
+    let limits = call
+        .texts
+        .iter()
+        .filter(|(option, ..)| *option == "-maxdepth");
+    let limits = limits.map(|&(_, word, from)| {
+        let text = std::str::from_utf8(words.get(word)?.get(from..)?).ok()?;
+        text.parse::<u32>().ok()?.checked_add(1)
+    });
+    let limits: Option<Vec<u32>> = limits.collect();
+    limits?.into_iter().max()
 }
 
 /// Whether a name is one word to all who read words, and text to all who read text.
