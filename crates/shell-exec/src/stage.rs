@@ -3,6 +3,7 @@
 //! The invariant: a stage that is not run elsewhere becomes its command, and a command that cannot be run is reported as the
 //! shell would have done, which meant to run it itself.
 
+mod inside;
 mod join;
 pub(crate) mod place;
 mod progress;

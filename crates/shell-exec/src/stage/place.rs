@@ -9,19 +9,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, fcntl_getfl, fstat, open, seek, statat};
-use shell_plan::annotation::{Annotation, Call, Effect, Folder, Given, Kind, Shown};
-use shell_plan::nest::{Command, Environment, Nest, nest};
-use shell_plan::plan::{depth, matters};
-use shell_plan::program as language;
+use shell_plan::annotation::{Call, Effect, Folder, Given, Kind, Shown};
+use shell_plan::plan::depth;
+use shell_plan::program;
 
 use super::refresh::Changed;
 use crate::annotations;
 use crate::mounts::Mount;
-use crate::program::{self, Found};
-use crate::shims;
 use crate::slurm::Placement;
-use crate::tools;
-use crate::wire::{Below, Checked, FileFact, NearRun, Place, Seen, Stdio, Touched, View};
+use crate::wire::{Below, Checked, FileFact, Place, Seen, Stdio, Touched, View};
 
 /// What a stage is called with.
 pub struct Stage<'a> {
@@ -83,35 +79,8 @@ impl Stage<'_> {
         let name = name.ok_or("its name is no text")?;
         let annotation = annotations::of(name).ok_or("there is no annotation of it")?;
         let (nest, words) = self.nest()?;
-        let mut locales = Vec::new();
-        for command in &nest.commands {
-            let Command {
-                word,
-                annotation,
-                environment,
-            } = command;
-            let name = self.words[*word].to_str().unwrap_or_default();
-            check_environment(name, annotation, environment)?;
-            locales.extend(tools::locales(&annotation.locale, &texts(environment)));
-        }
-        let runs = nest
-            .commands
-            .iter()
-            .skip(1)
-            .map(|command| self.run(command));
-        let runs = runs.collect::<Result<Vec<NearRun>, String>>()?;
-        if nest
-            .commands
-            .iter()
-            .any(|command| command.annotation.is("nohup"))
-            && meets_terminal(stdio)
-        {
-            return Err("it does something else at a terminal".into());
-        }
+        let (locales, runs) = self.inside(&nest, stdio)?;
         let call = nest.call;
-        if call.given != Given::Nothing && !has_room(self.environment) {
-            return Err("how many names it gives to a command depends on its surroundings".into());
-        }
         if !self.shows_the_same(&call) {
             return Err("it tells what looks otherwise over the mount than there".into());
         }
@@ -136,6 +105,9 @@ impl Stage<'_> {
         if call.reads_folder || call.of.folder == Folder::Writes {
             let mount = self.mount_of(self.folder);
             let mount = mount.ok_or("it looks at its folder, which is here")?;
+            if self.has_other_below(mount, self.folder) {
+                return Err("another machine's folder is mounted in its folder".into());
+            }
             let writes = call.of.folder == Folder::Writes;
             self.add(&mut place, mount, self.folder, writes)?;
         }
@@ -155,61 +127,6 @@ impl Stage<'_> {
             }
         }
         Ok(place)
-    }
-
-    /// What the call means, with all that it runs, and its words.
-    fn nest(&self) -> Result<(Nest<'static>, Vec<Vec<u8>>), String> {
-        let words: Vec<Vec<u8>> = (self.words.iter())
-            .map(|word| word.as_bytes().to_vec())
-            .collect();
-        let bytes = |text: &OsString| text.as_bytes().to_vec();
-        let environment = self.environment.iter();
-        let environment = environment.map(|(name, value)| (bytes(name), bytes(value)));
-        let nest = nest(&annotations::of, &words, &environment.collect())?;
-        Ok((nest, words))
-    }
-
-    /// The words with which it is called elsewhere: what takes the time zone out of the environment is given that of this machine. `zone`: as in TZ.
-    pub fn far_words(&self, zone: Option<&str>) -> Vec<Vec<u8>> {
-        let Ok((nest, mut words)) = self.nest() else {
-            return self
-                .words
-                .iter()
-                .map(|word| word.as_bytes().to_vec())
-                .collect();
-        };
-        let mut places = nest.zones;
-        places.sort_unstable();
-        if let Some(zone) = zone {
-            for &at in places.iter().rev() {
-                words.insert(at, format!("TZ={zone}").into_bytes());
-            }
-        }
-        words
-    }
-
-    /// A command that it runs.
-    fn run(&self, command: &Command<'_>) -> Result<NearRun, String> {
-        let name = &self.words[command.word];
-        let mut environment = command.environment.iter();
-        let path = environment.find(|(name, _)| name == b"PATH");
-        // As execvp(3) does without one.
-        let path = path.map_or(&b"/bin:/usr/bin"[..], |(_, path)| path);
-        if !path
-            .split(|&byte| byte == b':')
-            .all(|folder| folder.starts_with(b"/"))
-        {
-            return Err("PATH names a folder that is not the same everywhere".into());
-        }
-        match program::find(name, OsStr::from_bytes(path), &shims::is_ours) {
-            Found::Program(found) => Ok(NearRun {
-                name: name.as_bytes().to_vec(),
-                path: path.to_vec(),
-                program: found.into_os_string().into_encoded_bytes(),
-                version: command.annotation.version.clone(),
-            }),
-            _ => Err(format!("there is no {} here", name.display())),
-        }
     }
 
     /// Reads the programs of a call (AWK, sed, jq) for what they do.
@@ -240,7 +157,7 @@ impl Stage<'_> {
             .iter()
             .map(|(text, _)| text.clone())
             .collect();
-        let reading = language::read(language, words, call, &texts);
+        let reading = program::read(language, words, call, &texts);
         match reading.stays {
             Some(why) => Err(why),
             None => Ok(()),
@@ -501,56 +418,6 @@ impl Stage<'_> {
             path: path.into_os_string().as_bytes().to_vec(),
         })
     }
-}
-
-/// Whether nothing in an environment, or in its home folder, changes what a command does.
-fn check_environment(
-    name: &str,
-    annotation: &Annotation,
-    environment: &Environment,
-) -> Result<(), String> {
-    let value = |name: &str| {
-        let found = environment
-            .iter()
-            .find(|(known, _)| known == name.as_bytes());
-        found.map(|(_, value)| OsStr::from_bytes(value))
-    };
-    let set = |name: &&&str| value(name).is_some();
-    if let Some(variable) = matters(name).iter().find(set) {
-        return Err(format!("{variable} is set, which may name files"));
-    }
-    let home = value("HOME").map(Path::new);
-    let has = |file: &&String| home.is_some_and(|home| home.join(file).exists());
-    match annotation.settings.iter().find(has) {
-        Some(file) => Err(format!("~/{file} may change what it does")),
-        None => Ok(()),
-    }
-}
-
-/// Whether one of the descriptors 0 to 2 is a terminal.
-fn meets_terminal(stdio: &[Stdio; 2]) -> bool {
-    stdio.contains(&Stdio::Terminal) || rustix::termios::isatty(rustix::stdio::stderr())
-}
-
-fn texts(environment: &Environment) -> Vec<(OsString, OsString)> {
-    let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-    let pairs = environment.iter();
-    pairs
-        .map(|(name, value)| (text(name), text(value)))
-        .collect()
-}
-
-/// How long an environment may be, and how large a stack must at least be, so that the same number of names goes with a command on every machine: as many as
-/// 128 KiB hold (findutils; Linux gives arguments and environment a quarter of the stack).
-const ENVIRONMENT: usize = 256 << 10;
-const STACK: u64 = 4 << 20;
-
-fn has_room(environment: &[(OsString, OsString)]) -> bool {
-    let size: usize = (environment.iter())
-        .map(|(name, value)| name.len() + value.len() + 10)
-        .sum();
-    let stack = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_STACK);
-    size <= ENVIRONMENT && stack.is_ok_and(|(soft, _)| soft >= STACK)
 }
 
 /// The longest file of this machine that is sent to a host for what is read there.
