@@ -63,7 +63,8 @@ const BANS: &[Ban] = &[
             "ftruncate",
         ],
         scope: &[],
-        except: &["crates/region", TESTKIT],
+        // What other machines serve has no heap in it that this machine has open.
+        except: &["crates/region", TESTKIT, "crates/shell-exec/src/mounts.rs"],
         in_tests: false,
     },
     Ban {

@@ -73,7 +73,7 @@ fn annotation(wish: &Annotate) -> Result<Annotation, String> {
                 )))
             }
         }
-        None => annotations::of(&name).ok_or_else(|| {
+        None => annotations::of(&name).cloned().ok_or_else(|| {
             format!("there is no annotation of {name}; name one with --annotation=FILE")
         }),
     }

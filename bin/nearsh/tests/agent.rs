@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use shell_exec::wire::{
-    Access, Checked, Ending, Frame, FromAgent, Hello, Input, Job, Join, Limits, PROTOCOL, Process,
-    Seen, Sink, Source, ToAgent, Tool, View,
+    Access, Below, Checked, Ending, Frame, FromAgent, Hello, Input, Job, Join, Limits, PROTOCOL,
+    Process, Seen, Sink, Source, ToAgent, Tool, View,
 };
 use shell_plan::plan::Combiner;
 
@@ -143,6 +143,7 @@ fn process(words: &[&str], access: Option<&[&str]>) -> Process {
             libc: String::new(),
             version: None,
         },
+        runs: Vec::new(),
         locales: Vec::new(),
         access: access.map(|paths| {
             let read = |path: &&str| Access {
@@ -308,6 +309,8 @@ fn parts_of_a_file_go_through_processes_and_become_one() {
             inode: 0,
         },
         ends_line: true,
+        below: Below::Anything,
+        depth: None,
     };
     let own = |name: &str| process(&["cat", &format!("/mnt/seen/{name}")], Some(&["/mnt/seen"]));
     let given = agent.run_all(vec![own("lines")], Vec::new(), vec![promised("lines")], 2);

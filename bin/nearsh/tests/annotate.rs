@@ -90,7 +90,9 @@ fn annotations_that_tell_the_truth() {
     let names: Vec<&str> = if all {
         shell_exec::annotations::names().collect()
     } else {
-        vec!["wc", "tee", "comm", "readlink", "yes"]
+        vec![
+            "wc", "tee", "comm", "readlink", "yes", "env", "nice", "timeout", "find",
+        ]
     };
     for name in names {
         let Some((text, status)) = annotate(&[name], folder.path()) else {

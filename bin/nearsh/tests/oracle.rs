@@ -194,6 +194,8 @@ fn run(case: &Case, shell: &[&str], slot: &Slot, template: &Path) -> Outcome {
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .env("HOME", &work)
+        // What is remembered is nothing that a script has left behind.
+        .env("XDG_STATE_HOME", folder.join("state"))
         .env("LANG", "C.UTF-8")
         .env("TZ", "UTC")
         .env("M", folder.join("alpha"))

@@ -3,6 +3,7 @@
 //! The invariant: when the connection ends, for whatever reason, every process that it started is told to end, and killed if it does
 //! not; nothing is left behind.
 
+mod below;
 mod job;
 pub mod launch;
 pub(crate) mod view;

@@ -502,8 +502,7 @@ impl Broker {
             return None;
         }
         let known: Vec<HostState> = names.iter().map(|name| self.known(name)).collect();
-        let annotations = facts::annotations(calls);
-        let mut facts = facts::facts(calls, &annotations, &known, &files.unended);
+        let mut facts = facts::facts(calls, &known, &files.unended);
         self.memory.teach(&mut facts);
         facts.eager = always;
         let apart = locked(&self.apart);

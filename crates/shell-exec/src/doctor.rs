@@ -177,8 +177,8 @@ fn commands(path: &OsStr, tools: &Tools, wanted: bool) -> Vec<(String, Tool)> {
     let names = annotations::names().filter(|name| wanted && !shims::is_builtin(name));
     let tool = |name: &str| match program::find(name.as_ref(), path, &shims::is_ours) {
         Found::Program(found) => {
-            let version = annotations::of(name)?.version;
-            tools.tool(&found, version.as_ref())
+            let version = annotations::of(name)?.version.as_ref();
+            tools.tool(&found, version)
         }
         _ => None,
     };

@@ -77,8 +77,7 @@ pub fn explain(
             known
         })
         .collect();
-    let annotations = facts::annotations(&chain);
-    let mut facts = facts::facts(&chain, &annotations, &known, &[]);
+    let mut facts = facts::facts(&chain, &known, &[]);
     memory.teach(&mut facts);
     let plan = plan(&facts);
     let mut said = if mounts.is_empty() {

@@ -515,7 +515,7 @@ mod tests {
         assert!(had.iter().all(|&byte| byte == 7));
         drop(sink);
         let fed = feeder.join().unwrap() * 1000;
-        sender.join().unwrap();
+        sender.join().unwrap().unwrap();
         carrier.join().unwrap();
         let whole = receiver.join().unwrap().is_ok();
         answers.join().unwrap();

@@ -40,6 +40,16 @@ impl Mount {
     }
 }
 
+/// Has what was written to the file system of a folder sent to who serves it, and waits for that.
+///
+/// # Errors
+/// Those of the system.
+pub fn flush(folder: &Path) -> rustix::io::Result<()> {
+    use rustix::fs::{Mode, OFlags, open, syncfs};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    syncfs(open(folder, flags, Mode::empty())?)
+}
+
 /// How long a message to who serves a folder takes there and back, in seconds: as long as asking for its free space, which NFS and sshfs always ask
 /// for; none: it answers from memory, or not.
 pub fn round_trip(folder: &Path) -> Option<f64> {

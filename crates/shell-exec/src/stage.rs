@@ -3,6 +3,7 @@
 //! The invariant: a stage that is not run elsewhere becomes its command, and a command that cannot be run is reported as the
 //! shell would have done, which meant to run it itself.
 
+mod inside;
 mod join;
 pub(crate) mod place;
 mod progress;
@@ -237,7 +238,7 @@ fn elsewhere(
         pipeline: tag.map_or(0, |tag| tag.pipeline as u64),
         stage: tag.map_or(0, |tag| tag.stage as u32),
         helpers: tag.map_or(Vec::new(), |tag| tag.helpers.clone()),
-        words: words.iter().map(|word| bytes(word)).collect(),
+        words: stage.far_words(zone().as_deref()),
         environment: far_environment(environment),
         folder: bytes(folder.as_os_str()),
         limits: limits(adds_umask),
@@ -298,15 +299,16 @@ fn far_environment(environment: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
         .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
         .collect();
     let has_zone = environment.iter().any(|(name, _)| name == "TZ");
-    let zone = std::fs::read_link("/etc/localtime");
-    let zone = zone.ok().filter(|_| !has_zone);
-    let zone = zone.and_then(|path| {
-        let text = path.to_str()?.to_owned();
-        text.split_once("zoneinfo/")
-            .map(|(_, name)| name.to_owned())
-    });
+    let zone = zone().filter(|_| !has_zone);
     pairs.extend(zone.map(|name| format!("TZ={name}").into_bytes()));
     pairs
+}
+
+/// The time zone of this machine.
+fn zone() -> Option<String> {
+    let path = std::fs::read_link("/etc/localtime").ok()?;
+    let (_, name) = path.to_str()?.split_once("zoneinfo/")?;
+    Some(name.to_owned())
 }
 
 /// What this process has inherited, and the command should.

@@ -119,8 +119,8 @@ impl Tools {
         // Nothing is run that the other side names: arguments are those of this machine's annotations.
         let command = path.file_name().and_then(|name| name.to_str());
         let own = command.and_then(crate::annotations::of);
-        let own = own.and_then(|annotation| annotation.version);
-        self.is_same(path, other, locales, own.as_ref())
+        let own = own.and_then(|annotation| annotation.version.as_ref());
+        self.is_same(path, other, locales, own)
     }
 
     fn is_same(

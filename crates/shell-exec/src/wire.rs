@@ -15,13 +15,14 @@ mod message;
 use std::io::{self, Read, Write};
 
 pub use message::{
-    Access, Checked, Comparison, Ending, FarHello, FileFact, FromAgent, FromBroker, Hello,
-    HostState, Input, Job, Join, Limits, Misfit, Output, Place, Process, Record, Rehearsal, Seen,
-    Sink, Source, StageCall, Stdio, ToAgent, ToBroker, Tool, Touched, Used, View,
+    Access, Below, Checked, Comparison, Ending, FarHello, FileFact, FromAgent, FromBroker, Hello,
+    HostState, Input, Job, Join, Limits, Misfit, NearRun, Output, Place, Process, Record,
+    Rehearsal, Run, Seen, Sink, Source, StageCall, Stdio, ToAgent, ToBroker, Tool, Touched, Used,
+    View,
 };
 
 /// What both ends of a connection must have in common; told in the first message of each.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// How many bytes a reader asks for ahead, at most. Two megabytes are what 5 Gb/s hold at 3 ms, and what ssh itself lets pass
 /// unacknowledged in one of its channels.

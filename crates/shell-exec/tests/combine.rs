@@ -470,16 +470,16 @@ fn parts_together_are_the_whole() {
                     .iter()
                     .filter(|e| e.fits.as_ref() == Some(&of.name))
                 {
-                    let call = call_of(&annotation, name, &example.call, apart);
+                    let call = call_of(annotation, name, &example.call, apart);
                     let fits = annotation
                         .call(&call, false)
                         .is_ok_and(|call| call.of.name == of.name);
-                    let Some(group) = group(&annotation, &call, None).filter(|_| fits) else {
+                    let Some(group) = group(annotation, &call, None).filter(|_| fits) else {
                         continue;
                     };
                     if matches!(group.lanes[0].part, Part::Operands(_)) == apart {
                         count += 1;
-                        let unfit = rounds(&mut runner, &annotation, &call, &group);
+                        let unfit = rounds(&mut runner, annotation, &call, &group);
                         let looks = of.lines == Some(Combine::Text);
                         assert!(
                             unfit == 0 || looks && unfit < ROUNDS,
@@ -568,10 +568,10 @@ fn parts_together_are_the_whole_whatever_the_options() {
     ] {
         let words = words(call);
         let annotation = annotations::of(std::str::from_utf8(&words[0]).unwrap()).unwrap();
-        match group(&annotation, &words, None) {
+        match group(annotation, &words, None) {
             None => uncut.push(call),
             Some(group) => {
-                let unfit = rounds(&mut runner, &annotation, &words, &group);
+                let unfit = rounds(&mut runner, annotation, &words, &group);
                 let looks = group.combine.as_ref().unwrap().combiner == Combiner::Text;
                 assert!(unfit == 0 || looks && unfit < ROUNDS, "{call}: {unfit}");
             }
@@ -618,9 +618,9 @@ fn parts_of_programs_together_are_the_whole() {
         for command in commands.iter().filter(|command| is_installed(command)) {
             words[0] = command.as_bytes().to_vec();
             let annotation = annotations::of(command).unwrap();
-            let group = group(&annotation, &words, Some(&sort));
+            let group = group(annotation, &words, Some(sort));
             let group = group.unwrap_or_else(|| panic!("{call}: not cut"));
-            let unfit = rounds(&mut runner, &annotation, &words, &group);
+            let unfit = rounds(&mut runner, annotation, &words, &group);
             // Where there are fractions, sums are not put together.
             assert!(
                 unfit == 0 || sums && unfit < ROUNDS,

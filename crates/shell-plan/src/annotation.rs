@@ -9,7 +9,7 @@ mod call;
 mod options;
 mod read;
 
-pub use call::{Call, File, Misfit};
+pub use call::{Call, File, Given, Inner, Misfit};
 pub use options::{Kind, Options, Row, Syntax};
 pub use read::Mistake;
 
@@ -73,6 +73,29 @@ pub struct Use {
     pub shows: Vec<Shown>,
     /// A text among its arguments that is a program, to be read for what it does.
     pub program: Option<Language>,
+    /// What the environment of a command inside it begins with.
+    pub environment: Surroundings,
+    /// What it puts behind the words of a command inside it.
+    pub appends: Option<Appended>,
+}
+
+/// What the environment of a command inside another one begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Surroundings {
+    /// That of the one in front.
+    #[default]
+    Same,
+    /// Nothing.
+    Empty,
+}
+
+/// What of standard input is put behind the words of a command: names of files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Appended {
+    /// Words, with blanks and line ends between them, and quotes.
+    Words,
+    /// All that ends with a zero byte.
+    Zeros,
 }
 
 /// One operand, or several.
@@ -117,7 +140,7 @@ pub enum Folder {
 }
 
 /// What running a command twice, or half, would mean.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Effect {
     /// Nothing: what it prints depends on its input, and it leaves nothing behind.
     Pure,

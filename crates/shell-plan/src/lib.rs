@@ -4,6 +4,7 @@
 //! back what should be done.
 
 pub mod annotation;
+pub mod nest;
 pub mod plan;
 pub mod program;
 pub mod script;

@@ -11,6 +11,7 @@ mod cost;
 mod cuts;
 pub mod explain;
 mod facts;
+mod givers;
 mod rules;
 mod search;
 mod split;
@@ -20,6 +21,7 @@ pub use choose::plan;
 pub use commands::{goes_below, matters};
 pub use cuts::{cuts, line_start};
 pub use facts::*;
+pub use givers::{depth, is_plain};
 pub use volume::{call_key, selectivity_key};
 
 use serde::{Deserialize, Serialize};
@@ -58,6 +60,8 @@ pub struct Group {
     pub place: Place,
     /// Files that stages from `lanes_end` on read, and that are elsewhere.
     pub moved: Vec<Moved>,
+    /// Stages whose files another one names.
+    pub listed: Vec<Listed>,
     /// For each stage in the lanes, how the lanes' exit statuses become one.
     pub statuses: Vec<Status>,
     /// It may be run again from the start if it fails: it leaves nothing behind that a second run does not, and its input is files.
@@ -68,6 +72,19 @@ pub struct Group {
     pub writes_there: bool,
     /// What is expected to come out.
     pub output_bytes: f64,
+}
+
+/// A stage that reads files whose names another one prints: both are in one group, in one place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Which stage.
+    pub stage: usize,
+    /// Who names them: all are in the trees that this one names.
+    pub by: usize,
+    /// It is right only if no name in those trees has anything in it that may part words.
+    pub plain: bool,
+    /// How many folders deep names are, if that is limited.
+    pub depth: Option<u32>,
 }
 
 /// A process, or several with pipes between them, on one host.

@@ -32,6 +32,11 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
             ..lab.clone()
         }
     };
+    let mut trees = World {
+        sizes: vec![("/lab/tree", 700_000_000)],
+        ..lab.clone()
+    };
+    trees.hosts[0].mount.differs.clear();
     let mut five = World::of(
         (1..=5)
             .map(|n| university(&format!("log{n}"), 2.0))
@@ -111,7 +116,36 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
         ("large-and-cold", cold, "grep x /lab/list"),
         ("unseen-tree-and-cold", unseen, "git status"),
         ("first-lines", lab.clone(), "cat /lab/scan.json | head -5"),
-        ("names-in-a-tree", lab, "find /lab/tree -name x | sort"),
+        (
+            "names-in-a-tree",
+            lab.clone(),
+            "find /lab/tree -name x | sort",
+        ),
+        (
+            "some-time",
+            lab.clone(),
+            "timeout 60 grep x /lab/list | sort",
+        ),
+        (
+            "another-locale",
+            lab.clone(),
+            "nice env LC_ALL=C sort /lab/list | uniq -c",
+        ),
+        (
+            "found-and-searched",
+            trees.clone(),
+            "find /lab/tree -name '*.log' -exec grep -l x {} +",
+        ),
+        (
+            "named-and-searched",
+            trees,
+            "find /lab/tree -type f -print0 | sort -z | xargs -0 grep -c x | sort",
+        ),
+        (
+            "named-by-who-knows",
+            lab,
+            "grep -l x /lab/list | xargs wc -l",
+        ),
     ]
 }
 
@@ -179,6 +213,110 @@ fn lab() -> World {
 }
 
 /// What must run here, runs here, however much would be gained.
+/// Who reads files that another stage names is where that one is, or here.
+#[test]
+fn names_are_taken_from_who_is_known_to_give_them() {
+    let all = annotations();
+    let mut world = World::of(vec![university("lab", 8.0), university("far", 8.0)]);
+    for host in &mut world.hosts {
+        host.mount.differs.clear();
+    }
+    world.folders = vec![
+        ("/lab/tree", 2_000),
+        ("/far/tree", 2_000),
+        ("/lab/two words", 2_000),
+    ];
+    let own = World {
+        folder: "/lab/tree",
+        ..world.clone()
+    };
+    for (world, pipeline, moves) in [
+        (&world, "find /lab/tree | xargs cat", true),
+        (
+            &world,
+            "find /lab/tree -type f -print | sort -r | head -n 9 | xargs -n1 cat",
+            true,
+        ),
+        (
+            &world,
+            "find /lab/tree | grep -v x | uniq | tail -5 | cat | xargs cat",
+            true,
+        ),
+        (
+            &world,
+            "find /lab/tree -print0 | sort -z | xargs -0 nice cat",
+            true,
+        ),
+        (&world, "find '/lab/two words' -print0 | xargs -0 cat", true),
+        (&own, "find | xargs cat", true),
+        (&own, "find . -name x | xargs cat", true),
+        (
+            &own,
+            "find . -maxdepth 2 | xargs -I{} cmp {} /lab/list",
+            true,
+        ),
+        (&own, "find . -name x | xargs grep -f /lab/list", true),
+        (&world, "find '/lab/two words' | xargs cat", false),
+        (&world, "find /lab/tree -print0 | xargs cat", false),
+        (&world, "find /lab/tree | xargs -0 cat", false),
+        (
+            &world,
+            "find /lab/tree -print0 | sort | xargs -0 cat",
+            false,
+        ),
+        (
+            &world,
+            "find /lab/tree -print -print0 | xargs -0 cat",
+            false,
+        ),
+        (&world, "find /lab/tree -printf %f | xargs cat", false),
+        (&world, "find /lab/tree -exec echo {} ; | xargs cat", false),
+        (&world, "find /lab/tree | grep -o x | xargs cat", false),
+        (&world, "find /lab/tree | grep -n x | xargs cat", false),
+        (&world, "find /lab/tree | uniq -c | xargs cat", false),
+        (&world, "find /lab/tree | head -c 9 | xargs cat", false),
+        (
+            &world,
+            "find /lab/tree | sort - /lab/list | xargs cat",
+            false,
+        ),
+        (&world, "find /lab/tree | cut -c1-9 | xargs cat", false),
+        (&world, "find /lab/tree /far/tree | xargs cat", false),
+        (&world, "find /lab/tree /here/tree | xargs cat", false),
+        (&world, "grep -rl x /lab/tree | xargs cat", false),
+        (&world, "xargs cat", false),
+    ] {
+        let mut facts = world.facts(&all, pipeline);
+        facts.eager = true;
+        let plan = plan(&facts);
+        let at = facts
+            .stages
+            .iter()
+            .position(|stage| stage.words[0] == b"xargs")
+            .unwrap();
+        let group = plan.groups.iter().find(|group| group.stages.contains(&at));
+        assert_eq!(
+            group.is_some(),
+            moves,
+            "{pipeline}: {:?}",
+            plan.stages[at].why
+        );
+        if let Some(group) = group {
+            assert_eq!(
+                (group.stages.start, group.lanes.len()),
+                (0, 1),
+                "{pipeline}"
+            );
+            let listed = group.listed[0];
+            assert_eq!((listed.stage, listed.by), (at, 0), "{pipeline}");
+            let limit = pipeline.contains("-maxdepth").then_some(3);
+            assert_eq!(listed.depth, limit, "{pipeline}");
+            let plain = !pipeline.contains("-0");
+            assert_eq!(listed.plain, plain, "{pipeline}");
+        }
+    }
+}
+
 #[test]
 fn what_must_not_move_does_not() {
     let mut set = lab();
@@ -195,7 +333,11 @@ fn what_must_not_move_does_not() {
             "there is no annotation of it",
         ),
         (&other, "grep --no-such-option x /lab/a", "unknown option"),
-        (&other, "env grep x /lab/a", "it runs another command"),
+        (
+            &other,
+            "time grep x /lab/a",
+            "how long another command takes",
+        ),
         (&set, "pmawk '{ print $1; x = 1 }' /lab/a", "PMAWK_HEAP"),
         (&missing, "grep x /lab/a", "lab has no grep"),
         (&gone, "cat /lab/other-name-gone /lab/a", "not there"),

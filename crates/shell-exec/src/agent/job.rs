@@ -127,8 +127,8 @@ pub enum End {
 pub struct Refusal {
     /// For people.
     pub why: String,
-    /// The process whose command is another one here, if that is why.
-    pub different: Option<u32>,
+    /// The command that is another one here, if that is why.
+    pub different: Option<String>,
     /// What is otherwise than it was taken to be, if that is why.
     pub misfit: Option<Misfit>,
 }
@@ -196,11 +196,12 @@ pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Running, Refusal
         views.permit(process.access.as_ref(), &process.environment)?;
     }
     // All commands are looked for before any is started.
-    let programs = (job.processes.iter().enumerate())
-        .map(|(number, process)| {
-            program_of(process, tools, views).map_err(|why| Refusal {
+    let programs = (job.processes.iter())
+        .map(|process| {
+            let found = program_of(process, tools, views);
+            found.map_err(|(name, why)| Refusal {
                 why,
-                different: Some(number as u32),
+                different: Some(String::from_utf8_lossy(&name).into_owned()),
                 misfit: None,
             })
         })
@@ -311,27 +312,64 @@ fn rehearse(
     })
 }
 
-fn program_of(process: &Process, tools: &Tools, views: &Views) -> Result<PathBuf, String> {
-    let name = process.words.first().ok_or("a command without a name")?;
+/// Where a restricted agent looks for commands.
+const SYSTEM_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// The program of a process, if that and those that it runs are the near side's; otherwise which is not, and why.
+fn program_of(
+    process: &Process,
+    tools: &Tools,
+    views: &Views,
+) -> Result<PathBuf, (Vec<u8>, String)> {
+    let name = process.words.first().cloned().unwrap_or_default();
     let path = process.environment.iter();
-    let path = path
-        .filter_map(|pair| pair.strip_prefix(b"PATH="))
-        .next()
-        .ok_or("a command without PATH")?;
+    let path = path.filter_map(|pair| pair.strip_prefix(b"PATH=")).next();
+    let Some(path) = path else {
+        return Err((name, "a command without PATH".into()));
+    };
     // A restricted agent runs the system's own programs that it knows, and no others.
-    let path = if views.is_restricted {
+    let own = if views.is_restricted {
+        SYSTEM_PATH
+    } else {
+        path
+    };
+    let told = |why| (name.clone(), why);
+    let found = one_program(&name, own, &process.tool, tools, views).map_err(told)?;
+    let same = tools.same(&found, &process.tool, &process.locales);
+    same.map_err(|why| (name.clone(), why))?;
+    for run in &process.runs {
+        let told = |why| (run.name.clone(), why);
+        let found = one_program(&run.name, &run.path, &run.tool, tools, views).map_err(told)?;
+        if views.is_restricted {
+            let system = one_program(&run.name, SYSTEM_PATH, &run.tool, tools, views);
+            if system.map_err(told)? != found {
+                return Err(told(
+                    "this agent runs the system's own commands alone".into(),
+                ));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A command in some folders, if it is the near side's.
+fn one_program(
+    name: &[u8],
+    path: &[u8],
+    tool: &Tool,
+    tools: &Tools,
+    views: &Views,
+) -> Result<PathBuf, String> {
+    if views.is_restricted {
         let known = std::str::from_utf8(name).is_ok_and(crate::annotations::has);
         if !known {
             return Err("this agent runs commands with annotations alone".into());
         }
-        b"/usr/local/bin:/usr/bin:/bin"
-    } else {
-        path
-    };
+    }
     let name = OsStr::from_bytes(name);
     match program::find(name, OsStr::from_bytes(path), &|_| false) {
         Found::Program(found) => {
-            tools.same(&found, &process.tool, &process.locales)?;
+            tools.same(&found, tool, &[])?;
             Ok(found)
         }
         _ => Err(format!("there is no {}", name.display())),

@@ -18,7 +18,8 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-use crate::wire::{Access, Checked, Seen, View};
+use super::below;
+use crate::wire::{Access, Below, Checked, Seen, View};
 
 /// Most entries of a folder that are bound into a copy of it.
 const ENTRIES: usize = 2000;
@@ -305,12 +306,17 @@ impl Views {
                 Ok(_) => Err(format!("{}: is there, on the host", name())),
             };
         }
-        let seen = rustix::fs::fstat(&found?).map_err(|error| error.to_string())?;
-        if agrees(&checked.seen, &seen) {
-            Ok(())
-        } else {
-            Err(format!("{}: looks different on the host", name()))
+        let found = found?;
+        let seen = rustix::fs::fstat(&found).map_err(|error| error.to_string())?;
+        if !agrees(&checked.seen, &seen) {
+            return Err(format!("{}: looks different on the host", name()));
         }
+        let is_folder = seen.st_mode & 0o170_000 == 0o040_000;
+        if checked.below == Below::Anything || !is_folder {
+            return Ok(());
+        }
+        let is_plain = checked.below == Below::Plain;
+        below::look(&found, is_plain, checked.depth).map_err(|why| format!("{}: {why}", name()))
     }
 
     /// Whether the last byte of a file is a newline, or it has none.

@@ -90,11 +90,12 @@ impl Known {
     /// An argument of an option, or an operand, of a kind; the `number`-th one if it is a file.
     fn value(&self, kind: Kind, texts: Option<&Vec<Vec<u8>>>, number: usize) -> Vec<u8> {
         match kind {
-            Kind::Text | Kind::Program => {
+            Kind::Text | Kind::Count | Kind::NoVariable | Kind::Program => {
                 let known = texts.and_then(|texts| texts.get(number).or(texts.first()));
                 known.map_or_else(|| TEXTS[0].into(), Clone::clone)
             }
             Kind::Command => b"true".to_vec(),
+            Kind::Variable => b"A=1".to_vec(),
             Kind::Scratch => b"/tmp".to_vec(),
             Kind::Output => format!("made-{number}").into_bytes(),
             Kind::Input | Kind::Tree | Kind::Update | Kind::ProgramFile | Kind::Assignment => {
@@ -186,6 +187,9 @@ fn build(
             (false, false) => {
                 options.push(name.as_bytes().to_vec());
                 options.push(value);
+                if kind == Kind::Command {
+                    options.push(b";".to_vec());
+                }
             }
         }
     }

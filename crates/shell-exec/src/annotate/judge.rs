@@ -148,7 +148,7 @@ impl Tried<'_> {
     pub fn lies(&self, sandbox: &Sandbox) -> Vec<Lie> {
         let mut lies = Vec::new();
         // The other command has an annotation of its own; what an unread program does is not claimed.
-        let is_open = self.call.command.is_some()
+        let is_open = !self.call.inner.is_empty()
             || self.reading.is_some_and(|reading| reading.stays.is_some());
         if is_open {
             return lies;
@@ -166,7 +166,7 @@ impl Tried<'_> {
     }
 
     fn deeds(&self, sandbox: &Sandbox, lies: &mut Vec<Lie>) {
-        let of = self.call.of;
+        let of = &self.call.of;
         let (named, texts) = (self.named(sandbox), self.texts(sandbox));
         let has_folder = self.call.reads_folder || of.folder == Folder::Writes;
         for done in &self.ran.done {
@@ -268,7 +268,7 @@ impl Tried<'_> {
 
     /// Files that are others than before.
     fn changes(&self, sandbox: &Sandbox, lies: &mut Vec<Lie>) {
-        let of = self.call.of;
+        let of = &self.call.of;
         let (named, texts) = (self.named(sandbox), self.texts(sandbox));
         for path in differences(self.before, self.after, true) {
             let kinds = named.iter().filter(|(name, _)| path.starts_with(name));

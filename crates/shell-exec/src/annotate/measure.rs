@@ -43,7 +43,7 @@ impl Measured<'_> {
     /// What could not be run.
     pub fn lies(&self) -> io::Result<Vec<Lie>> {
         let mut lies = Vec::new();
-        if self.call.command.is_some()
+        if !self.call.inner.is_empty()
             || self.reading.is_some_and(|reading| reading.stays.is_some())
         {
             return Ok(lies);
@@ -89,7 +89,7 @@ impl Measured<'_> {
 
     /// What of files and of the locale it depends on.
     fn surroundings(&self, lies: &mut Vec<Lie>) -> io::Result<()> {
-        let of = self.call.of;
+        let of = &self.call.of;
         if !self.call.files.is_empty() || self.call.reads_folder {
             for shown in [Shown::Times, Shown::Modes, Shown::Links, Shown::Inodes] {
                 // All of these change the time of the last change of any kind.
@@ -161,7 +161,7 @@ impl Measured<'_> {
 
     /// Cut as the planner cuts: at line ends of its only input, and between its operands.
     fn parts(&self, lies: &mut Vec<Lie>) -> io::Result<()> {
-        let of = self.call.of;
+        let of = &self.call.of;
         let is_input = |word: &usize| {
             let mut files = self.call.files.iter();
             files.any(|file| {
@@ -347,7 +347,7 @@ fn combiner(
     has_program: bool,
 ) -> Combiner {
     match together {
-        Together::As(combine) => Combiner::of(*combine, words, operands, has_program),
+        Together::As(combine) => Combiner::of(*combine, words, 0, operands, has_program),
         Together::Sums(lines) => Combiner::of_sums(words, lines),
         Together::Counts { key_first } => Combiner::of_counts(*key_first),
     }

@@ -2,10 +2,8 @@
 //!
 //! The invariant: nothing that is not known is made to look better than it is; a stage whose helper gave it no place has no call here.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-
-use shell_plan::annotation::Annotation;
+use shell_plan::annotation::{Call, Given};
+use shell_plan::nest::{Environment, Nest, nest};
 use shell_plan::plan::{
     Facts, FileKind, Host, Learned, Mount, Named, Place, Stage, Stdin, Stdout, There, goes_below,
 };
@@ -57,32 +55,16 @@ pub fn views_of<'a>(chain: &'a [StageCall], name: &str) -> &'a [View] {
     found.map_or(&[], |(_, views)| views)
 }
 
-/// The annotations of a chain's commands, which the facts refer to.
-pub fn annotations(chain: &[StageCall]) -> Vec<Option<Annotation>> {
-    chain
-        .iter()
-        .map(|call| {
-            let name = std::str::from_utf8(call.words.first()?).ok()?;
-            annotations::of(name)
-        })
-        .collect()
-}
-
 /// What the planner is told. `unended`: files whose last line has no end; of all others it is said that it has, and who runs the plan looks whether that
 /// is so.
-pub fn facts<'a>(
-    chain: &[StageCall],
-    annotations: &'a [Option<Annotation>],
-    known: &[HostState],
-    unended: &[Vec<u8>],
-) -> Facts<'a> {
+pub fn facts(chain: &[StageCall], known: &[HostState], unended: &[Vec<u8>]) -> Facts<'static> {
     let place = |host: Option<&String>| {
         let at = host.and_then(|host| known.iter().position(|known| known.name == *host));
         at.map_or(Place::Here, Place::Host)
     };
-    let stages = (chain.iter().zip(annotations).enumerate())
-        .map(|(number, (call, annotation))| {
-            let mut stage = stage(chain, number, call, annotation, known, &place);
+    let stages = (chain.iter().enumerate())
+        .map(|(number, call)| {
+            let mut stage = stage(chain, number, call, known, &place);
             if let Ok(of) = &call.place {
                 for (named, file) in stage.files.iter_mut().zip(&of.files) {
                     named.ends_line = !unended.contains(&file.path);
@@ -137,14 +119,13 @@ fn host(known: &HostState) -> Host {
     }
 }
 
-fn stage<'a>(
+fn stage(
     chain: &[StageCall],
     number: usize,
     call: &StageCall,
-    annotation: &'a Option<Annotation>,
     known: &[HostState],
     place: &dyn Fn(Option<&String>) -> Place,
-) -> Stage<'a> {
+) -> Stage<'static> {
     let of_fact =
         |fact: &FileFact| named(fact.seen, place(fact.host.as_ref()), Some(fact.identity));
     let there = |stdio: &Stdio| match stdio {
@@ -156,26 +137,41 @@ fn stage<'a>(
         } => Some(named(*seen, place(Some(host)), Some(*identity))),
         _ => None,
     };
-    let name = call.words.first().cloned().unwrap_or_default();
-    let name = OsString::from_vec(name).to_string_lossy().into_owned();
-    let meaning = match (&call.place, annotation) {
-        (Ok(_), Some(annotation)) => {
-            let meaning = annotation.call(&call.words, call.is_strict());
-            meaning.map_err(|misfit| misfit.to_string())
+    let environment = environment(call);
+    let nest = match &call.place {
+        Ok(_) => nest_of(call),
+        Err(why) => Err(why.clone()),
+    };
+    let elsewhere = |before: &StageCall| before.folder != call.folder;
+    let nest = nest.and_then(|nest| {
+        // Names that it is told of are to be found in the same folder.
+        if takes_names(&nest.call) && chain[..number].iter().any(elsewhere) {
+            return Err("it is in another folder than the stages before".into());
         }
-        (Err(why), _) => Err(why.clone()),
-        (_, None) => Err("there is no annotation of it".into()),
+        Ok(nest)
+    });
+    let name = |word: usize| {
+        call.words
+            .get(word)
+            .map(|name| String::from_utf8_lossy(name))
+    };
+    let (names, environment, meaning) = match nest {
+        Ok(nest) => {
+            let names: Vec<String> = (nest.commands.iter())
+                .filter_map(|command| Some(name(command.word)?.into_owned()))
+                .collect();
+            let own = (nest.commands.iter()).find(|command| command.word == nest.call.at);
+            let environment = own.map_or(environment, |own| own.environment.clone());
+            (names, environment, Ok(nest.call))
+        }
+        Err(why) => (Vec::new(), environment, Err(why)),
     };
     let of = call.place.as_ref().ok();
     let is_pipe = |stdio: &Stdio| matches!(stdio, Stdio::Pipe(_));
-    let environment = call.environment.iter().filter_map(|pair| {
-        let equals = pair.iter().position(|&byte| byte == b'=')?;
-        Some((pair[..equals].to_vec(), pair[equals + 1..].to_vec()))
-    });
     let mut stage = Stage {
         words: call.words.clone(),
         call: meaning,
-        environment: environment.collect(),
+        environment,
         files: of.map_or(Vec::new(), |of| of.files.iter().map(of_fact).collect()),
         programs: of.map_or(Vec::new(), |of| {
             let one = |(text, file): &(Option<Vec<u8>>, Option<FileFact>)| {
@@ -210,7 +206,7 @@ fn stage<'a>(
         merged: call.is_merged,
         there: (known.iter())
             .map(|host| {
-                if host.different.contains(&name) {
+                if names.iter().any(|name| host.different.contains(name)) {
                     There::Different
                 } else {
                     There::Same
@@ -224,6 +220,26 @@ fn stage<'a>(
         }
     }
     stage
+}
+
+fn environment(call: &StageCall) -> Environment {
+    let pairs = call.environment.iter().filter_map(|pair| {
+        let equals = pair.iter().position(|&byte| byte == b'=')?;
+        Some((pair[..equals].to_vec(), pair[equals + 1..].to_vec()))
+    });
+    pairs.collect()
+}
+
+/// What a stage's call means, with all that it runs.
+///
+/// # Errors
+/// Why that cannot be told, for people.
+pub fn nest_of(call: &StageCall) -> Result<Nest<'static>, String> {
+    nest(&annotations::of, &call.words, &environment(call))
+}
+
+fn takes_names(call: &Call<'_>) -> bool {
+    matches!(call.given, Given::Words | Given::Zeros)
 }
 
 fn named(seen: Seen, at: Place, identity: Option<u64>) -> Named {

@@ -411,17 +411,8 @@ impl Group {
                 misfit,
                 ..
             } => {
-                let process = different.and_then(|process| {
-                    let of = &self.legs[leg];
-                    let member = *of.member_of.get(process as usize)?;
-                    Some((of, member))
-                });
-                if let Some((of, member)) = process {
-                    self.note(|record| {
-                        if let Some(command) = record.commands.get(member) {
-                            of.connection.differs(command);
-                        }
-                    });
+                if let Some(command) = different {
+                    self.legs[leg].connection.differs(&command);
                 }
                 if std::mem::replace(&mut self.progress().over, true) {
                     return;

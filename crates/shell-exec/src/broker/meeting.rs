@@ -273,7 +273,7 @@ mod tests {
         let mut meeting = Meeting::default();
         assert_eq!(
             owners(meeting.arrive(stage(0, "11", Stdio::Null, Stdio::Pipe(1)), 'a')),
-            ""
+            "-"
         );
         let mut orphan = stage(1, "11", Stdio::Pipe(1), Stdio::Null);
         orphan.shell = 1;
@@ -286,7 +286,7 @@ mod tests {
         meeting.arrive(stage(0, "11", Stdio::Null, Stdio::Pipe(1)), 'a');
         let mut other = stage(1, "11", Stdio::Pipe(1), Stdio::Null);
         other.pipeline = 99;
-        assert_eq!(owners(meeting.arrive(other, 'b')), "");
+        assert_eq!(owners(meeting.arrive(other, 'b')), "-");
         let given_up = |meeting: &mut Meeting<char>, who: char| {
             let chains = meeting.give_up(|owner| *owner == who);
             chains

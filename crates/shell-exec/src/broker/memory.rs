@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use shell_plan::nest::Nest;
 use shell_plan::plan::{Facts, Measured, call_key, selectivity_key};
 
-use crate::annotations;
+use super::facts;
 use crate::flow::locked;
 use crate::wire::{HostState, StageCall, Used};
 
@@ -135,11 +136,7 @@ impl Memory {
         if used.read < READ_MIN {
             return;
         }
-        let name = of.words.first().and_then(|word| str::from_utf8(word).ok());
-        let Some(annotation) = name.and_then(annotations::of) else {
-            return;
-        };
-        let Ok(call) = annotation.call(&of.words, of.is_strict()) else {
+        let Ok(Nest { call, .. }) = facts::nest_of(of) else {
             return;
         };
         let seconds = (used.micros >= MICROS_MIN).then_some(used.micros as f64 / 1e6);

@@ -12,8 +12,8 @@ use shell_plan::plan::{Place as At, Plan};
 
 use crate::tools::Tools;
 use crate::wire::{
-    Access, Checked, HostState, Input, Job, Join, Output, Process, Rehearsal, Sink, Source,
-    StageCall, Stdio, View,
+    Access, Below, Checked, HostState, Input, Job, Join, Output, Process, Rehearsal, Run, Sink,
+    Source, StageCall, Stdio, View,
 };
 
 /// A folder that anything may use for temporary files.
@@ -501,12 +501,31 @@ impl Making<'_> {
             .tools
             .tool(program, place.version.as_ref())
             .ok_or("the command cannot be read here")?;
+        let runs = place.runs.iter().map(|run| {
+            let file = Path::new(std::str::from_utf8(&run.program).ok()?);
+            Some(Run {
+                name: run.name.clone(),
+                path: run.path.clone(),
+                tool: self.tools.tool(file, run.version.as_ref())?,
+            })
+        });
+        let runs: Option<Vec<Run>> = runs.collect();
+        let runs = runs.ok_or("a command that it runs cannot be read here")?;
         let host = self.host_name(leg).to_owned();
+        // What it is told of is where the stage may look that tells it.
+        let giver = self
+            .group
+            .listed
+            .iter()
+            .find(|listed| listed.stage == stage);
+        let giver = giver.and_then(|listed| self.calls[listed.by].place.as_ref().ok());
         let mut access = vec![Access {
             path: TEMPORARY.into(),
             write: true,
         }];
-        for touched in place.touched.iter().filter(|touched| touched.host == host) {
+        let told_of = giver.map_or(&[][..], |giver| &giver.touched);
+        let touched = place.touched.iter().chain(told_of);
+        for touched in touched.filter(|touched| touched.host == host) {
             let path = &touched.checked.path;
             access.push(Access {
                 path: path.clone(),
@@ -526,7 +545,7 @@ impl Making<'_> {
             environment: call.environment.clone(),
             folder: far_folder(
                 &call.folder,
-                place.hosts.iter().find(|(name, _)| *name == host),
+                (giver.unwrap_or(place).hosts.iter()).find(|(name, _)| *name == host),
             ),
             limits: call.limits.clone(),
             stdin,
@@ -534,6 +553,7 @@ impl Making<'_> {
             stderr: (!call.is_merged).then_some(Sink::Null),
             inputs,
             tool,
+            runs,
             locales: self.tools.needed(place.locales.iter().map(String::as_str)),
             access: Some(access),
         };
@@ -737,16 +757,29 @@ impl Making<'_> {
                             path: path.clone(),
                             seen: *seen,
                             ends_line: false,
+                            below: Below::Anything,
+                            depth: None,
                         });
                     }
                 }
                 // What is sent to another host is looked at, too.
                 let place = self.calls[stage].place.as_ref();
                 let touched = place.map_or(&[][..], |place| &place.touched);
+                let mut given = self.group.listed.iter();
+                let given = given.find(|listed| listed.by == stage);
                 let own = touched.iter().filter(|touched| touched.host == *name);
-                leg.job
-                    .checks
-                    .extend(own.map(|touched| touched.checked.clone()));
+                leg.job.checks.extend(own.map(|touched| {
+                    let mut checked = touched.checked.clone();
+                    if let Some(listed) = given {
+                        checked.depth = listed.depth;
+                        checked.below = if listed.plain {
+                            Below::Plain
+                        } else {
+                            Below::Inside
+                        };
+                    }
+                    checked
+                }));
             }
             if self.group.line_ends {
                 let first = self.calls[self.group.stages.start].place.as_ref();
@@ -755,6 +788,15 @@ impl Making<'_> {
                 for checked in &mut leg.job.checks {
                     checked.ends_line = before.iter().any(|file| file.path == checked.path);
                 }
+            }
+            // Of several that are of one file, the strictest counts.
+            let all = leg.job.checks.clone();
+            for checked in &mut leg.job.checks {
+                let same = all.iter().filter(|other| other.path == checked.path);
+                let same: Vec<&Checked> = same.filter(|of| of.below != Below::Anything).collect();
+                checked.below = same.iter().map(|of| of.below).max().unwrap_or_default();
+                let depths = same.iter().map(|of| of.depth);
+                checked.depth = depths.reduce(|a, b| Some(a?.max(b?))).flatten();
             }
             let mut seen = Vec::new();
             leg.job.checks.retain(|checked| {

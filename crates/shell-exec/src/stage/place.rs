@@ -9,16 +9,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, fcntl_getfl, fstat, open, seek, statat};
-use shell_plan::annotation::{Call, Effect, Folder, Kind, Shown};
-use shell_plan::plan::matters;
+use shell_plan::annotation::{Call, Effect, Folder, Given, Kind, Shown};
+use shell_plan::plan::depth;
 use shell_plan::program;
 
 use super::refresh::Changed;
 use crate::annotations;
-use crate::mounts::Mount;
+use crate::mounts::{self, Mount};
 use crate::slurm::Placement;
-use crate::tools;
-use crate::wire::{Checked, FileFact, Place, Seen, Stdio, Touched, View};
+use crate::wire::{Below, Checked, FileFact, Place, Seen, Stdio, Touched, View};
 
 /// What a stage is called with.
 pub struct Stage<'a> {
@@ -70,12 +69,6 @@ fn identity_of(stat: &rustix::fs::Stat) -> u64 {
     stat.st_ino ^ stat.st_dev.rotate_left(40)
 }
 
-/// Has what was written to the file system of a folder sent to who serves it, and waits for that.
-fn flush(folder: &Path) -> rustix::io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::syncfs(open(folder, flags, Mode::empty())?)
-}
-
 impl Stage<'_> {
     /// Where it may run besides here, or why nowhere. `stdio`: what its standard input and output are.
     ///
@@ -85,25 +78,9 @@ impl Stage<'_> {
         let name = self.words.first().and_then(|word| word.to_str());
         let name = name.ok_or("its name is no text")?;
         let annotation = annotations::of(name).ok_or("there is no annotation of it")?;
-        let words: Vec<Vec<u8>> = (self.words.iter())
-            .map(|word| word.as_bytes().to_vec())
-            .collect();
-        let strict = self.value("POSIXLY_CORRECT").is_some();
-        let call = annotation
-            .call(&words, strict)
-            .map_err(|misfit| misfit.to_string())?;
-        if call.command.is_some() {
-            return Err("it runs another command".into());
-        }
-        let set = |name: &&&str| self.value(name).is_some();
-        if let Some(variable) = matters(name).iter().find(set) {
-            return Err(format!("{variable} is set, which may name files"));
-        }
-        let home = self.value("HOME").map(Path::new);
-        let has = |file: &&String| home.is_some_and(|home| home.join(file).exists());
-        if let Some(file) = annotation.settings.iter().find(has) {
-            return Err(format!("~/{file} may change what it does"));
-        }
+        let (nest, words) = self.nest()?;
+        let (locales, runs) = self.inside(&nest, stdio)?;
+        let call = nest.call;
         if !self.shows_the_same(&call) {
             return Err("it tells what looks otherwise over the mount than there".into());
         }
@@ -115,8 +92,9 @@ impl Stage<'_> {
             files: Vec::new(),
             programs: Vec::new(),
             folder_host: (self.mount_of(self.folder)).map(|mount| mount.host.clone()),
-            locales: tools::locales(&annotation.locale, self.environment).collect(),
+            locales,
             version: annotation.version.clone(),
+            runs,
             shows_owners: call.of.shows.contains(&Shown::Owners),
         };
         for file in &call.files {
@@ -127,8 +105,18 @@ impl Stage<'_> {
         if call.reads_folder || call.of.folder == Folder::Writes {
             let mount = self.mount_of(self.folder);
             let mount = mount.ok_or("it looks at its folder, which is here")?;
+            if self.has_other_below(mount, self.folder) {
+                return Err("another machine's folder is mounted in its folder".into());
+            }
             let writes = call.of.folder == Folder::Writes;
             self.add(&mut place, mount, self.folder, writes)?;
+        }
+        if call.given == Given::Found {
+            let depth = depth(&call, &words).filter(|_| !call.goes_below);
+            for touched in &mut place.touched {
+                touched.checked.below = Below::Inside;
+                touched.checked.depth = depth;
+            }
         }
         if place.hosts.is_empty() && call.of.effect != Effect::Pure {
             return Err("it leaves something behind".into());
@@ -199,11 +187,6 @@ impl Stage<'_> {
         })
     }
 
-    fn value(&self, name: &str) -> Option<&OsStr> {
-        let found = self.environment.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_os_str())
-    }
-
     /// The mount that a path is in, by its text.
     fn mount_of(&self, path: &Path) -> Option<&Mount> {
         let within = self.mounts.iter().filter(|m| path.starts_with(&m.at));
@@ -238,12 +221,22 @@ impl Stage<'_> {
         let goes_up = path.components().any(|part| part == Component::ParentDir);
         match self.mount_of(&path) {
             Some(_) if goes_up => Err(told("a name with \"..\"")),
+            // There is something else in the place of that.
+            Some(mount) if kind == Kind::Tree && self.has_other_below(mount, &path) => {
+                Err(told("another machine's folder is mounted in it"))
+            }
             Some(mount) => self.add(place, mount, &path, write),
             None if !write && kind != Kind::Tree => {
                 sent(here).ok_or(told("a file of this machine"))
             }
             None => Err(told("a file of this machine")),
         }
+    }
+
+    /// Whether a folder of another machine than a mount's is mounted beneath a path.
+    fn has_other_below(&self, mount: &Mount, path: &Path) -> bool {
+        let mut mounts = self.mounts.iter();
+        mounts.any(|other| other.host != mount.host && other.at.starts_with(path))
     }
 
     /// Notes that a host has to do with the stage.
@@ -282,7 +275,7 @@ impl Stage<'_> {
         // Who looks at a file has what was written to it here sent to the host first (nfs(5), "close-to-open"). Files in a folder are not looked at.
         let is_folder = place_of.kind == 0o040_000;
         if is_folder && (mount.is_nfs() || mount.is_share()) {
-            flush(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            mounts::flush(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         // Links that lead out of the mount lead somewhere else on the host.
         let above = path.parent().filter(|above| above.starts_with(&mount.at));
@@ -302,6 +295,8 @@ impl Stage<'_> {
                 path: path.clone(),
                 seen: place_of,
                 ends_line: false,
+                below: Below::Anything,
+                depth: None,
             },
             write,
         });

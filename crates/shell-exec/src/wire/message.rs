@@ -107,8 +107,8 @@ pub enum FromAgent {
         job: u32,
         /// For people.
         why: String,
-        /// The process whose command is another one there, if that is why.
-        different: Option<u32>,
+        /// The command that is another one there, if that is why.
+        different: Option<String>,
         /// What is otherwise than it was taken to be, if that is why.
         misfit: Option<Misfit>,
     },
@@ -241,6 +241,22 @@ pub struct Checked {
     pub seen: Seen,
     /// Its last byte must be a newline, if it has one.
     pub ends_line: bool,
+    /// What must be true of all that is beneath it.
+    pub below: Below,
+    /// So many folders deep; none: all.
+    pub depth: Option<u32>,
+}
+
+/// What must be true of all that is beneath a folder.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub enum Below {
+    /// Nothing.
+    #[default]
+    Anything,
+    /// There are files, folders, and links that lead nowhere else.
+    Inside,
+    /// And no name is such that it may be taken for several.
+    Plain,
 }
 
 /// One process to be run.
@@ -264,10 +280,23 @@ pub struct Process {
     pub inputs: Vec<Input>,
     /// What the same command is on the near side.
     pub tool: Tool,
+    /// Commands that it runs.
+    pub runs: Vec<Run>,
     /// Values of locale variables that must mean the same on both sides.
     pub locales: Vec<String>,
     /// What it may touch besides the system's own folders; none: all that its user may.
     pub access: Option<Vec<Access>>,
+}
+
+/// A command that another one runs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Where it is looked for, as in PATH.
+    pub path: Vec<u8>,
+    /// What it is on the near side.
+    pub tool: Tool,
 }
 
 /// A file that a process reads under a name such as `/dev/fd/5`.
@@ -557,14 +586,6 @@ pub struct StageCall {
     pub place: Result<Place, String>,
 }
 
-impl StageCall {
-    /// Whether POSIXLY_CORRECT is in its environment.
-    pub fn is_strict(&self) -> bool {
-        let mut pairs = self.environment.iter();
-        pairs.any(|pair| pair.starts_with(b"POSIXLY_CORRECT="))
-    }
-}
-
 /// A file that a call names, as it looks from here.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileFact {
@@ -599,8 +620,23 @@ pub struct Place {
     pub locales: Vec<String>,
     /// Arguments that make it print its version.
     pub version: Option<Vec<String>>,
+    /// Commands that it runs.
+    pub runs: Vec<NearRun>,
     /// Whether it shows who owns files.
     pub shows_owners: bool,
+}
+
+/// A command that a stage runs, as found here.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NearRun {
+    /// As in [`Run`].
+    pub name: Vec<u8>,
+    /// The same.
+    pub path: Vec<u8>,
+    /// Its file.
+    pub program: Vec<u8>,
+    /// Arguments that make it print its version.
+    pub version: Option<Vec<String>>,
 }
 
 /// A file of a host that a stage touches.

@@ -1,6 +1,8 @@
 //! What one call of a command means.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use super::options::{Found, Kind, Parts};
 use super::{Annotation, Folder, Operand, Stdin, Use};
@@ -19,8 +21,8 @@ pub struct File {
 /// What a call means.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Call<'a> {
-    /// The use that fits.
-    pub of: &'a Use,
+    /// The use that fits; where commands inside it have their part in that, what comes of both.
+    pub of: Cow<'a, Use>,
     /// Files it names, in the order of the words; `-` for standard input is none.
     pub files: Vec<File>,
     /// Programs and files with programs, in order.
@@ -32,12 +34,49 @@ pub struct Call<'a> {
     /// Arguments of options that name no file: the option's name as the annotation has it, which word, and where in it the
     /// argument begins.
     pub texts: Vec<(&'a str, usize, usize)>,
-    /// The first word of a command inside this one.
-    pub command: Option<usize>,
+    /// Commands inside this one, of which nothing is said here: [`crate::nest`] puts them together.
+    pub inner: Vec<Inner>,
+    /// The word that names the command this is about: behind those that only run it.
+    pub at: usize,
+    /// Commands that it runs on files which it does not name, by the words that name them.
+    pub runs: Vec<usize>,
+    /// Which files those are.
+    pub given: Given,
+    /// Those may be folders, and what is in them is read.
+    pub goes_below: bool,
+    /// Words that are variables of the environment of a command inside, with their values.
+    pub variables: Vec<usize>,
+    /// Names of variables that it is not to have: which word, and where in it the name begins.
+    pub no_variables: Vec<(usize, usize)>,
     /// Whether it reads standard input.
     pub stdin: bool,
     /// Whether it reads the folder it is started in.
     pub reads_folder: bool,
+}
+
+/// A command inside a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inner {
+    /// Its words.
+    pub words: Range<usize>,
+    /// `{}` among them stands for files.
+    pub stands: bool,
+    /// For as many as there is room for.
+    pub many: bool,
+}
+
+/// Files that a call does not name, and that commands inside it are given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Given {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that it finds in the trees that it names.
+    Found,
+    /// Those that standard input names: words, with blanks between them.
+    Words,
+    /// The same, each with a zero byte behind it.
+    Zeros,
 }
 
 /// Why a call has no meaning here.
@@ -106,42 +145,77 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
         operands = others;
     }
     let mut call = Call {
-        of,
+        of: Cow::Borrowed(of),
         files: Vec::new(),
         programs: Vec::new(),
         operands: operands.iter().map(|at| at + 1).collect(),
         options: names.clone(),
         texts: Vec::new(),
-        command: None,
+        inner: Vec::new(),
+        at: 0,
+        runs: Vec::new(),
+        given: Given::Nothing,
+        goes_below: false,
+        variables: Vec::new(),
+        no_variables: Vec::new(),
         stdin: of.stdin == Stdin::Always,
         reads_folder: of.folder == Folder::Reads,
     };
     let mut inputs = 0;
-    for Found { row, argument } in &parts.options {
+    for Found { row, argument, end } in &parts.options {
         if let (Some(kind), Some((word, from))) = (row.takes, *argument) {
+            if let Some(end) = *end {
+                let many = arguments[end] == b"+";
+                call.inner.push(Inner {
+                    words: word + 1..end + 1,
+                    stands: true,
+                    many,
+                });
+                continue;
+            }
             if arguments[word][from..] == *b"\n" {
                 // What a line is, is another question then: `cut -d` with a newline counts lines as fields.
                 return None;
             }
-            if kind == Kind::Text {
-                call.texts.push((row.names[0].as_str(), word + 1, from));
+            match kind {
+                Kind::Text => call.texts.push((row.names[0].as_str(), word + 1, from)),
+                Kind::Count if !is_count(&arguments[word][from..]) => return None,
+                Kind::NoVariable => call.no_variables.push((word + 1, from)),
+                _ => {}
             }
             // Inputs that options name are not those for which standard input stands in.
             add(&mut call, kind, word, from, arguments, &mut 0);
         }
     }
-    let expected: Vec<&Operand> = of.operands.iter().filter(|o| !has(&o.unless)).collect();
+    let mut expected: Vec<&Operand> = of.operands.iter().filter(|o| !has(&o.unless)).collect();
+    // Variables are known by what they look like, and end where one does not.
+    if expected.first().is_some_and(|o| o.kind == Kind::Variable) {
+        expected.remove(0);
+        let variables = operands.iter();
+        let variables = variables.take_while(|&&word| arguments[word].contains(&b'='));
+        let variables: Vec<usize> = variables.copied().collect();
+        if variables.iter().any(|&word| arguments[word][0] == b'=') {
+            return None;
+        }
+        operands = &operands[variables.len()..];
+        call.variables = variables.into_iter().map(|word| word + 1).collect();
+    }
     let kinds = assign(&expected, operands.len())?;
     for (&word, kind) in operands.iter().zip(kinds) {
         if kind == Kind::Command {
             if arguments[word].contains(&b'=') {
-                // To env that is a variable, and the command comes later.
+                // To some that is a variable, and the command comes later.
                 return None;
             }
-            call.command = Some(word + 1);
+            call.inner.push(Inner {
+                words: word + 1..arguments.len() + 1,
+                stands: false,
+                many: false,
+            });
             break;
         }
-        if is_no_name(kind, &arguments[word]) {
+        if is_no_name(kind, &arguments[word]) || kind == Kind::Count && !is_count(&arguments[word])
+        {
             return None;
         }
         add(&mut call, kind, word, 0, arguments, &mut inputs);
@@ -171,6 +245,10 @@ fn is_no_name(kind: Kind, word: &[u8]) -> bool {
     (named && matches!(word.first(), None | Some(b'+' | b'@'))) || (written && word == b"-")
 }
 
+fn is_count(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(u8::is_ascii_digit)
+}
+
 fn add(
     call: &mut Call<'_>,
     kind: Kind,
@@ -186,7 +264,7 @@ fn add(
         kind,
     };
     match kind {
-        Kind::Text | Kind::Command => {}
+        Kind::Text | Kind::Count | Kind::Command | Kind::Variable | Kind::NoVariable => {}
         Kind::Program | Kind::ProgramFile => {
             call.stdin |= kind == Kind::ProgramFile && text == b"-";
             call.programs.push(file);

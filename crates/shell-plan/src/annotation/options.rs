@@ -8,6 +8,8 @@
 pub enum Kind {
     /// Neither file nor program.
     Text,
+    /// A number without a sign.
+    Count,
     /// A file that is read.
     Input,
     /// A folder that is read with all that is beneath it, or a file.
@@ -24,8 +26,12 @@ pub enum Kind {
     ProgramFile,
     /// An operand as awk has it: `name=value`, or a file that is read.
     Assignment,
-    /// The first word of another command, whose words are all that follow.
+    /// The first word of another command, whose words are all that follow; of an option in an expression, those up to `;` or `{} +`.
     Command,
+    /// `NAME=VALUE`, for the environment of a command that follows.
+    Variable,
+    /// The name of a variable that such a command is not to have.
+    NoVariable,
 }
 
 /// One option.
@@ -67,6 +73,8 @@ pub(super) struct Found<'a> {
     pub row: &'a Row,
     /// Its argument: which word, and where in it it begins.
     pub argument: Option<(usize, usize)>,
+    /// Behind the last word of its argument, if that is a command.
+    pub end: Option<usize>,
 }
 
 /// A call, taken apart.
@@ -113,7 +121,13 @@ impl Options {
                     Some(_) => Some((rest.next().ok_or_else(|| lacks(word))?, 0)),
                     None => None,
                 };
-                parts.options.push(Found { row, argument });
+                let mut end = None;
+                if let (Some(Kind::Command), Some((first, _))) = (row.takes, argument) {
+                    let last = command_end(words, first).ok_or_else(|| lacks(word))?;
+                    end = Some(last);
+                    rest = last + 1..words.len();
+                }
+                parts.options.push(Found { row, argument, end });
                 in_expression = !parts.operands.is_empty() || row.names[0].len() > 2;
             } else if word.starts_with(b"--") {
                 parts.options.push(self.long(words, at, &mut rest)?);
@@ -161,7 +175,11 @@ impl Options {
             (Some(_), None) if row.optional => None,
             (Some(_), None) => Some((rest.next().ok_or_else(|| lacks(name))?, 0)),
         };
-        Ok(Found { row, argument })
+        Ok(Found {
+            row,
+            argument,
+            end: None,
+        })
     }
 
     /// A word with one dash that is an option as a whole, with or without `=` and its argument: `-resize 50%`.
@@ -200,6 +218,7 @@ impl Options {
                 parts.options.push(Found {
                     row,
                     argument: None,
+                    end: None,
                 });
                 continue;
             }
@@ -213,13 +232,26 @@ impl Options {
                 Some(_) => Some((rest.next().ok_or_else(|| lacks(&name))?, 0)),
             };
             let is_last = argument.is_some();
-            parts.options.push(Found { row, argument });
+            parts.options.push(Found {
+                row,
+                argument,
+                end: None,
+            });
             if is_last {
                 break;
             }
         }
         Ok(())
     }
+}
+
+/// Which word ends a command inside an expression: `;`, or `+` behind `{}` (POSIX, find).
+fn command_end(words: &[Vec<u8>], first: usize) -> Option<usize> {
+    (first + 1..words.len()).find(|&at| match words[at].as_slice() {
+        b";" => true,
+        b"+" => words[at - 1] == b"{}",
+        _ => false,
+    })
 }
 
 fn unknown(name: &[u8]) -> String {

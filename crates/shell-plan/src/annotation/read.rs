@@ -9,8 +9,8 @@ use toml::{Table, Value};
 
 use super::options::{Kind, Options, Row, Syntax};
 use super::{
-    Annotation, Combine, Effect, Example, Folder, Language, Names, Operand, Shown, Status, Stdin,
-    Use, Volume,
+    Annotation, Appended, Combine, Effect, Example, Folder, Language, Names, Operand, Shown,
+    Status, Stdin, Surroundings, Use, Volume,
 };
 
 /// What is wrong with the text of an annotation.
@@ -118,8 +118,9 @@ fn word<T: Copy>(of: &str, text: &str, words: &[(&str, T)]) -> Result<T> {
     mistake(format!("{of}: \"{text}\" is none of: {}", known.join(", ")))
 }
 
-const KINDS: [(&str, Kind); 10] = [
+const KINDS: [(&str, Kind); 13] = [
     ("text", Kind::Text),
+    ("count", Kind::Count),
     ("input", Kind::Input),
     ("tree", Kind::Tree),
     ("output", Kind::Output),
@@ -129,6 +130,8 @@ const KINDS: [(&str, Kind); 10] = [
     ("program-file", Kind::ProgramFile),
     ("assignment", Kind::Assignment),
     ("command", Kind::Command),
+    ("variable", Kind::Variable),
+    ("no-variable", Kind::NoVariable),
 ];
 
 const COMBINES: [(&str, Combine); 8] = [
@@ -347,6 +350,14 @@ fn one_use(mut keys: Keys) -> Result<Use> {
                 ("sed", Language::Sed),
                 ("jq", Language::Jq),
             ],
+        )?,
+        environment: keys.one(
+            "environment",
+            &[("same", Surroundings::Same), ("empty", Surroundings::Empty)],
+        )?,
+        appends: keys.maybe(
+            "appends",
+            &[("words", Appended::Words), ("zeros", Appended::Zeros)],
         )?,
         name,
     };

@@ -7,13 +7,14 @@
 use super::commands::name;
 use super::cost::{Segment, evaluate, is_here, names, output_of};
 use super::explain::{bytes, seconds};
+use super::givers::{Giver, depth, giver};
 use super::rules::Known;
 use super::search::{Scope, connected, search, segments};
 use super::split::{moved, splits, tree};
 use super::volume::{Flow, Guess, entries, flows, label};
 use super::{
-    Alternative, Combiner, Combining, Cost, Facts, Group, Lane, Moved, Part, Place, Plan, Reason,
-    Stdin, Stdout,
+    Alternative, Combiner, Combining, Cost, Facts, Group, Lane, Listed, Moved, Part, Place, Plan,
+    Reason, Stdin, Stdout,
 };
 use crate::annotation::{Effect, Kind};
 
@@ -216,7 +217,7 @@ fn forced(known: &Known<'_, '_>, host: usize) -> Vec<Segment> {
     let Some(from) = (0..count).find(|&k| may(k) && known.concerns(k..k + 1, host)) else {
         return Vec::new();
     };
-    let goes_on = |k: &usize| may(*k) && connected(known, *k);
+    let goes_on = |k: &usize| may(*k) && connected(known, *k) && known.has_giver(from, *k);
     let end = from + 1 + (from + 1..count).take_while(goes_on).count();
     let parts = [
         (0, from, Place::Here),
@@ -398,10 +399,11 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
             let Place::Host(host) = place else {
                 unreachable!("a segment here is no group")
             };
+            let at = known.call(from).map_or(0, |call| call.at);
             let lane = Lane {
                 host,
                 part: Part::All,
-                words: told(&facts.stages[from].words, segment.jobs),
+                words: told(&facts.stages[from].words, at, segment.jobs),
                 moved: whole_moved(known, segment),
                 share: 1.0,
                 output_bytes: flows[end - 1].output,
@@ -437,6 +439,18 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
             .flat_map(|k| moved(known, k, place, &|_| false))
             .collect(),
         statuses,
+        listed: (from..end)
+            .filter_map(|stage| {
+                let Giver { stage: by, plain } = giver(facts, stage)?.ok()?;
+                let goes_below = known.call(stage)?.goes_below;
+                Some(Listed {
+                    stage,
+                    by,
+                    plain,
+                    depth: depth(known.call(by)?, &facts.stages[by].words).filter(|_| !goes_below),
+                })
+            })
+            .collect(),
         repeatable: from_files && (from..end).all(again),
         line_ends: segment.split.as_ref().is_some_and(|split| split.line_ends),
         writes_there,
@@ -457,10 +471,13 @@ fn whole_moved(known: &Known<'_, '_>, segment: &Segment) -> Vec<Moved> {
 }
 
 /// The words of a command that shares its files among so many processes.
-fn told(words: &[Vec<u8>], jobs: usize) -> Vec<Vec<u8>> {
+fn told(words: &[Vec<u8>], at: usize, jobs: usize) -> Vec<Vec<u8>> {
     let mut words = words.to_vec();
     if jobs > 1 {
-        words.splice(1..1, [b"-j".to_vec(), jobs.to_string().into_bytes()]);
+        words.splice(
+            at + 1..at + 1,
+            [b"-j".to_vec(), jobs.to_string().into_bytes()],
+        );
     }
     words
 }
@@ -537,6 +554,9 @@ fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> 
                 )
             } else if k == group.stages.start {
                 "what it works on is there".to_owned()
+            } else if group.listed.iter().any(|listed| listed.stage == k) {
+                let bytes = bytes(flows[k].input - flows[k].stdin);
+                format!("the {bytes} that it is told of are there")
             } else {
                 "what it reads is made there".to_owned()
             };

@@ -5,12 +5,16 @@
 //! soon something is done, never what.
 
 use super::{Stage, Stdout};
-use crate::annotation::Volume;
+use crate::annotation::{Call, Given, Volume};
 use crate::program::Ends;
 
-/// A command's name without its folder.
+/// A command's name without its folder; of one that others run, its own.
 pub(super) fn name<'s>(stage: &'s Stage<'_>) -> &'s str {
-    let word = stage.words.first().map_or(&b""[..], |word| word);
+    named(stage, stage.call.as_ref().map_or(0, |call| call.at))
+}
+
+fn named<'s>(stage: &'s Stage<'_>, word: usize) -> &'s str {
+    let word = stage.words.get(word).map_or(&b""[..], |word| word);
     let name = word.rsplit(|&byte| byte == b'/').next().unwrap_or(word);
     std::str::from_utf8(name).unwrap_or("")
 }
@@ -31,7 +35,8 @@ pub(super) fn ends(stage: &Stage<'_>) -> Ends {
         "--zero",
         "--zero-terminated",
     ];
-    if has(stage, &zeros) {
+    let gives = |call: &Call<'_>| call.given != Given::Nothing;
+    if has(stage, &zeros) || stage.call.as_ref().is_ok_and(gives) {
         return Ends::Unknown;
     }
     match name(stage) {
@@ -111,6 +116,14 @@ pub(super) fn reads_pipes(stage: &Stage<'_>) -> bool {
 
 /// Whether a command looks at files and folders, and not at what is in files.
 pub(super) fn looks_only(stage: &Stage<'_>) -> bool {
+    // What it finds is read by others.
+    if stage
+        .call
+        .as_ref()
+        .is_ok_and(|call| call.given == Given::Found)
+    {
+        return false;
+    }
     [
         "find", "ls", "du", "stat", "chmod", "rm", "touch", "mkdir", "ln", "readlink", "git",
     ]
@@ -161,11 +174,24 @@ pub(super) fn waits(stage: &Stage<'_>) -> bool {
 
 /// Whether the last stage of a pipeline does something else if it prints to a terminal.
 pub(super) fn asks_terminal(stage: &Stage<'_>) -> bool {
-    stage.stdout == Stdout::Terminal
-        && match name(stage) {
-            "ls" | "find" | "git" | "jq" | "bzip2" | "gzip" | "xz" | "zstd" | "lz4" | "tar" => true,
-            _ => has(stage, &["--color", "--colour"]),
+    if stage.stdout != Stdout::Terminal {
+        return false;
+    }
+    let asks = |name: &str| {
+        let names = [
+            "ls", "find", "git", "jq", "bzip2", "gzip", "xz", "zstd", "lz4", "tar",
+        ];
+        names.contains(&name)
+    };
+    match &stage.call {
+        Ok(call) if call.given != Given::Nothing => {
+            let is_colour = |word: &Vec<u8>| word.starts_with(b"--colo");
+            call.runs.iter().any(|&word| asks(named(stage, word)))
+                || stage.words.iter().any(is_colour)
+                || has(stage, &["-print", "-print0", "-printf"])
         }
+        _ => asks(name(stage)) || has(stage, &["--color", "--colour"]),
+    }
 }
 
 /// Variables of the environment by which a command reads or keeps files that its call does not name, or by which it takes more options.

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::commands::{looks_only, name};
 use super::rules::Known;
 use super::split::{Split, moved};
-use super::volume::{Flow, looks};
+use super::volume::{Flow, looks, told_of};
 use super::{Combiner, Cost, FileKind, Moved, Place, Stdin, Stdout};
 use crate::annotation::Kind;
 
@@ -316,6 +316,10 @@ impl Count<'_, '_, '_> {
                 };
                 let opened = named.kind == FileKind::Regular;
                 waited_s += self.file(named.at, place, read, written, opened);
+            }
+            for named in told_of(facts, k) {
+                let content = named.size_bytes as f64 * flow.fraction;
+                waited_s += self.file(named.at, place, content, 0.0, false);
             }
             for (at, entries) in looks(stage) {
                 waited_s += self.look(place, at, entries);

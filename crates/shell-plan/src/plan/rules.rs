@@ -3,6 +3,7 @@
 //! Invariant: a stage of which anything is unknown runs here. Each refusal is a sentence about the stage, for people.
 
 use super::commands::{asks_terminal, ends, ends_early, matters, name, reads_pipes};
+use super::givers::{giver, trees};
 use std::ops::Range;
 
 use super::volume::looks;
@@ -109,8 +110,11 @@ impl<'f, 'a> Known<'f, 'a> {
         if call.files.len() != stage.files.len() || call.programs.len() != stage.programs.len() {
             return Some("not all of its files are known".to_owned());
         }
-        if call.command.is_some() {
+        if !call.inner.is_empty() {
             return Some("it runs another command".to_owned());
+        }
+        if let Some(Err(why)) = giver(self.facts, k) {
+            return Some(why);
         }
         let set = |name: &&&str| {
             stage
@@ -171,7 +175,11 @@ impl<'f, 'a> Known<'f, 'a> {
         let forgives = |shown: &&Shown| {
             **shown == Shown::Order && self.ends(k) != Ends::Unknown && self.any_order(k + 1)
         };
-        let looks = call.reads_folder || !call.files.is_empty();
+        let takes_names = giver(self.facts, k).is_some();
+        if takes_names && !self.names_are_of(k, host) {
+            return Some(format!("files that it is told of are not on {}", of.name));
+        }
+        let looks = call.reads_folder || !call.files.is_empty() || takes_names;
         let mut shown = call.of.shows.iter();
         if looks && shown.any(|shown| differs(&shown) && !forgives(&shown)) {
             return Some(format!(
@@ -218,6 +226,27 @@ impl<'f, 'a> Known<'f, 'a> {
                 Some(format!("a file that it names is not on {}", of.name))
             }
             _ => None,
+        }
+    }
+
+    /// Whether all files that a stage is told of are on a host.
+    fn names_are_of(&self, k: usize, host: usize) -> bool {
+        let Some(Ok(giver)) = giver(self.facts, k) else {
+            return false;
+        };
+        let stage = &self.facts.stages[giver.stage];
+        let at = Place::Host(host);
+        let in_folder = self.call(giver.stage).is_some_and(|call| call.reads_folder);
+        let mut trees = trees(stage).map(|tree| &stage.files[tree]);
+        trees.all(|named| named.at == at) && (!in_folder || stage.folder.at == at)
+    }
+
+    /// Whether a group that begins with a stage may have this one in it, whole: who names its files must be in it, too.
+    pub fn has_giver(&self, from: usize, k: usize) -> bool {
+        match giver(self.facts, k) {
+            None => true,
+            Some(Ok(giver)) => giver.stage >= from,
+            Some(Err(_)) => false,
         }
     }
 
@@ -305,7 +334,8 @@ impl<'f, 'a> Known<'f, 'a> {
             let several = call.options.contains(&"-i") || call.options.contains(&"-s");
             let together = reading.lines.clone().ok().filter(|_| !apart || !several);
             let is_sure = |together: &Together| !matches!(together, Together::Sums(_));
-            return together.filter(|of| is_sure(of) || !self.facts.unfit);
+            // Words are put behind the first one for those.
+            return together.filter(|of| is_sure(of) || !self.facts.unfit && call.at == 0);
         }
         let says = if apart { call.of.apart } else { call.of.lines };
         let nameless = call.of.names == Names::Several && call.of.apart_with.is_empty();

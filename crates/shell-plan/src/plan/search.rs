@@ -118,7 +118,7 @@ pub(super) fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) ->
             if known.refusal(end - 1, host).is_some() {
                 break;
             }
-            if end - 1 > from && !connected(known, end - 1) {
+            if end - 1 > from && !connected(known, end - 1) || !known.has_giver(from, end - 1) {
                 break;
             }
             // Where none of its data are, nothing is gained.
@@ -166,8 +166,11 @@ pub(super) fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) ->
                 continue;
             }
             for end in split.end..=count {
+                // Files of lanes are not all in one place.
                 if end > split.end
-                    && (known.refusal(end - 1, host).is_some() || !connected(known, end - 1))
+                    && (known.refusal(end - 1, host).is_some()
+                        || !connected(known, end - 1)
+                        || !known.has_giver(count, end - 1))
                 {
                     break;
                 }

@@ -161,7 +161,8 @@ fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
                 .apart_with
                 .iter()
                 .map(|word| word.as_bytes().to_vec());
-            words.splice(1..1, with);
+            let behind = call.at + 1;
+            words.splice(behind..behind, with);
             lanes.push(Lane {
                 host: *host,
                 part: Part::Operands(kept),
@@ -371,15 +372,22 @@ fn combiner(known: &Known<'_, '_>, k: usize, combine: Combine) -> Option<Combine
     let dropped = known.operands(k).iter().map(|&at| call.files[at].word);
     let dropped: Vec<usize> = dropped.collect();
     let has_program = known.readings[k].is_some();
-    Some(Combiner::of(combine, &stage.words, &dropped, has_program))
+    Some(Combiner::of(
+        combine,
+        &stage.words,
+        call.at,
+        &dropped,
+        has_program,
+    ))
 }
 
 impl Combiner {
-    /// How outputs of a command's parts are put together, by what its annotation says. `dropped`: which of its words name files that are cut;
+    /// How outputs of a command's parts are put together, by what its annotation says. `at`: which word names it; `dropped`: which of its words name files that are cut;
     /// `has_program`: it runs a program, as AWK does, whose numbers have their own form.
     pub fn of(
         combine: Combine,
         words: &[Vec<u8>],
+        at: usize,
         dropped: &[usize],
         has_program: bool,
     ) -> Combiner {
@@ -397,7 +405,7 @@ impl Combiner {
             Combine::First => Combiner::First,
             Combine::Again => Combiner::Again(words),
             Combine::Merge => {
-                words.insert(1, b"-m".to_vec());
+                words.insert(at + 1, b"-m".to_vec());
                 Combiner::Merge(words)
             }
         }

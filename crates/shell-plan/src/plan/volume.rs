@@ -4,9 +4,10 @@
 //! Invariant: measured is preferred to said. Where nothing was measured there are two guesses: what is likely, and what would make a
 //! plan look worst, so that a plan is not chosen on hope.
 
-use super::commands::{ends_early, looks_only, name, reads_at_most, usual_speed, waits};
+use super::commands::{ends_early, looks_only, reads_at_most, usual_speed, waits};
+use super::givers::{giver, trees};
 use super::{Facts, FileKind, Named, Place, Stage, Stdin};
-use crate::annotation::{Call, Combine, Folder, Kind, Language, Volume};
+use crate::annotation::{Call, Combine, Folder, Given, Kind, Language, Volume};
 use crate::program::{Reading, Together};
 
 /// With which guesses.
@@ -47,8 +48,10 @@ const ENTRY_CPU_S: f64 = 3e-6;
 pub(super) fn flows(facts: &Facts<'_>, readings: &[Option<Reading>], guess: Guess) -> Vec<Flow> {
     let mut flows: Vec<Flow> = Vec::with_capacity(facts.stages.len());
     let mut before = 0.0;
-    for (stage, reading) in facts.stages.iter().zip(readings) {
-        let flow = flow(facts, stage, reading.as_ref(), before, guess);
+    for (k, (stage, reading)) in facts.stages.iter().zip(readings).enumerate() {
+        let told_of = told_of(facts, k);
+        let told_of = told_of.iter().map(|named| named.size_bytes as f64).sum();
+        let flow = flow(facts, stage, reading.as_ref(), (before, told_of), guess);
         before = flow.output;
         flows.push(flow);
     }
@@ -91,7 +94,7 @@ fn flow(
     facts: &Facts<'_>,
     stage: &Stage<'_>,
     reading: Option<&Reading>,
-    before: f64,
+    (before, told_of): (f64, f64),
     guess: Guess,
 ) -> Flow {
     let unknown = match guess {
@@ -132,7 +135,7 @@ fn flow(
         files.iter().map(|named| named.size_bytes as f64).sum()
     };
     let entries = entries(stage);
-    let input = stdin + content;
+    let input = stdin + content + told_of;
     // This very call, or else one of its class; of the class nobody knows whether the next call lets more pass.
     let learned = &facts.learned.commands;
     let this = learned.get(&call_key(&stage.words, call));
@@ -174,6 +177,22 @@ fn flow(
     }
 }
 
+/// Where files are that a stage reads and does not name: the trees of who tells it of them, or its folder.
+pub(super) fn told_of<'f>(facts: &'f Facts<'_>, k: usize) -> Vec<&'f Named> {
+    let own = &facts.stages[k];
+    let finds = |call: &Call<'_>| call.given == Given::Found && call.reads_folder;
+    if own.call.as_ref().is_ok_and(finds) {
+        return vec![&own.folder];
+    }
+    let Some(Ok(giver)) = giver(facts, k) else {
+        return Vec::new();
+    };
+    let stage = &facts.stages[giver.stage];
+    let in_folder = stage.call.as_ref().is_ok_and(|call| call.reads_folder);
+    let trees = trees(stage).map(|tree| &stage.files[tree]);
+    trees.chain(in_folder.then_some(&stage.folder)).collect()
+}
+
 /// How many entries of folders a stage looks at.
 pub(super) fn entries(stage: &Stage<'_>) -> f64 {
     looks(stage).iter().map(|(_, entries)| entries).sum()
@@ -198,13 +217,18 @@ pub(super) fn looks(stage: &Stage<'_>) -> Vec<(Place, f64)> {
 /// The class of calls to which one belongs, for what is measured of them: the command, its use, which options it has, and the coarse shape
 /// of its pattern or program.
 pub fn selectivity_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
-    let word = words.first().map_or(&b""[..], |word| word);
+    let word = words.get(call.at).map_or(&b""[..], |word| word);
     let name = word.rsplit(|&byte| byte == b'/').next().unwrap_or(word);
     let mut options: Vec<&str> = call.options.clone();
     options.sort_unstable();
     options.dedup();
     let mut shape = String::new();
-    if call.programs.is_empty() {
+    if !call.runs.is_empty() {
+        // What it runs is what takes in and prints.
+        for &word in &call.runs {
+            shape = format!("{shape}{} ", String::from_utf8_lossy(&words[word]));
+        }
+    } else if call.programs.is_empty() {
         // A pattern stands behind an option, or is the first operand that is no file.
         let pattern = call.texts.iter().find(|(option, ..)| *option == "-e");
         let pattern = pattern.map(|&(_, word, from)| &words[word][from..]);
@@ -234,7 +258,7 @@ pub fn selectivity_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
 /// One call among those of its class: whatever it says besides the names of its files.
 pub fn call_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
     let mut said = Vec::new();
-    for (number, word) in words.iter().enumerate().skip(1) {
+    for (number, word) in words.iter().enumerate().skip(call.at + 1) {
         let named = call.files.iter().find(|file| file.word == number);
         said.extend_from_slice(named.map_or(&word[..], |file| &word[..file.from]));
         said.push(0);
@@ -271,11 +295,8 @@ pub(super) fn label(stage: &Stage<'_>) -> String {
         .words
         .iter()
         .map(|word| String::from_utf8_lossy(word).into_owned());
-    let first = words
-        .next()
-        .map(|_| name(stage).to_owned())
-        .unwrap_or_default();
-    let mut label = first;
+    let first = words.next().unwrap_or_default();
+    let mut label = first.rsplit('/').next().unwrap_or(&first).to_owned();
     for word in words {
         let plain = |c: char| c.is_alphanumeric() || "/_-+.,@%:=^".contains(c);
         label.push(' ');

@@ -20,7 +20,7 @@ mod seen;
 pub(super) fn read(words: &[Vec<u8>], call: &Call<'_>, texts: &[Vec<u8>]) -> Reading {
     let set = assigned(words, call);
     let has = |names: &[&str]| call.options.iter().any(|option| names.contains(option));
-    let name = words.first().map_or(&b""[..], |word| word);
+    let name = words.get(call.at).map_or(&b""[..], |word| word);
     let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
     let dialects: &[Dialect] = match name {
         b"pmawk" => &[Dialect::Gawk],

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use shell_plan::annotation::{Annotation, Kind, Shown};
+use shell_plan::nest::nest;
 use shell_plan::plan::{
     Facts, FileKind, Host, Learned, Mount, Named, Place, Stage, Stdin, Stdout, There,
 };
@@ -154,13 +155,8 @@ impl World {
                 None => Stdout::Other,
             };
             let name = String::from_utf8_lossy(&words[0]).into_owned();
-            let call = annotation(all, &name)
-                .ok_or_else(|| "there is no annotation of it".to_owned())
-                .and_then(|annotation| {
-                    annotation
-                        .call(&words, false)
-                        .map_err(|why| why.to_string())
-                });
+            let call = nest(&|name| annotation(all, name), &words, &Vec::new());
+            let call = call.map(|nest| nest.call);
             let text =
                 |word: usize, from: usize| String::from_utf8(words[word][from..].to_vec()).unwrap();
             let (mut files, mut programs) = (Vec::new(), Vec::new());
