@@ -57,3 +57,34 @@ for command in 'cat alpha/one beta/two | grep 77777' 'grep -h 77777 alpha/one be
 done
 is "they ran on both" "3 0" "$(nearsh stats | tail -n 3 | grep -c 'alpha, beta\|beta, alpha') $(nearsh stats | tail -n 3 | grep -c 'here:')"
 rm alpha/one beta/two
+
+# What several write into one file that a shell has open for them, and what cannot be read or written where outputs are put together.
+cd "$NEAR_MNT/alpha" || exit
+seq 1 300000 >many
+seq 300001 600000 >"$NEAR_MNT/beta/more"
+both="$NEAR_MNT/alpha/many $NEAR_MNT/beta/more"
+for command in 'exec >log 2>&1; cat nonex many | grep 77777; echo done' \
+    '{ grep 77777 many & grep 88888 many & wait; } >log' \
+    'for i in 1 2 3; do grep -c 77777 many & done >log; wait' \
+    'for i in 1 2; do grep -c 77777 many; echo "$i"; done >log'; do
+    for shell in 'bash -c' 'nearsh --offload=always -c' 'nearsh -c'; do
+        $shell "$command" bash 2>/dev/null
+        is "$shell, one file for several: $command" "${wanted:=$(sed 's/^bash: line/nearsh: line/' log | sort | md5sum)}" "$(sort log | md5sum)"
+    done
+    wanted=''
+done
+rig slow alpha 100mbit
+rig slow beta 300mbit
+is "no room for a part that waits" "0 4188894" "$(TMPDIR=/missing nearsh -c "x=\$(cat $both | grep -v zzz); echo \$? \${#x}")"
+rig heal alpha
+rig heal beta
+for command in 'comm - many </tmp | wc -l; echo "${PIPESTATUS[@]}"' 'grep -c -f - many </tmp' 'sort -m many - </tmp | wc -l'; do
+    is "a folder is no input: $command" "$(bash -c "$command" 2>&1)" "$(nearsh -c "$command" 2>&1 | sed 's/^nearsh/bash/')"
+done
+is "who ignores SIGPIPE is told" "$(bash -c 'trap "" PIPE; sort many | (read -r x; echo $x); echo "${PIPESTATUS[@]}"' 2>&1)" \
+    "$(near 'trap "" PIPE; sort many | (read -r x; echo $x); echo "${PIPESTATUS[@]}"' 2>&1)"
+timeout 20 nearsh -c "for i in 1 2 3 4 5 6; do cat $both | grep -c k\$i & done"
+is "a shell that goes before its commands" "0" "$(sleep 3 && pgrep -fc 'grep -c k[1-6]')"
+mkfifo fifo && mkdir nearsh && mv fifo nearsh/config
+is "settings that are no file" "1" "$(XDG_CONFIG_HOME=$PWD timeout 10 nearsh -c 'grep -c 77777 many')"
+rm -r many "$NEAR_MNT/beta/more" log nearsh

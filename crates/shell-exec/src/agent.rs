@@ -13,7 +13,6 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,7 +22,9 @@ use nix::sys::signal::{SigSet, Signal};
 use shell_plan::plan::Combiner;
 
 use crate::combine::{Failure, Part, Room, combine};
-use crate::flow::{Inbox, Incoming, Outgoing, Sending, Window, locked, receive_all, send_all};
+use crate::flow::{
+    Inbox, Incoming, Outgoing, Sending, Tally, Window, locked, receive_all, send_all,
+};
 use crate::load::Load;
 use crate::slurm;
 use crate::tools::Tools;
@@ -320,8 +321,8 @@ impl Agent {
             let agent = self.clone();
             std::thread::spawn(move || match flow {
                 Flow::In(fd, inbox, number, first) => {
-                    let count = AtomicU64::new(0);
-                    let _ = receive_all(fd, &inbox, &agent.out, number, first, &count);
+                    let tally = Tally::default();
+                    let _ = receive_all(fd, &inbox, &agent.out, number, first, &tally);
                     locked(&agent.streams).remove(&number);
                 }
                 Flow::Out(fd, window, number) => {

@@ -6,12 +6,12 @@
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
+use xxhash_rust::xxh3::Xxh3;
 
 #[cfg(test)]
 use crate::wire::FIRST_IN;
@@ -176,6 +176,25 @@ pub fn send_all(from: OwnedFd, window: &Window, out: &Outgoing, stream: u32) -> 
     Ok(())
 }
 
+/// What was written: how much, and a checksum of it.
+#[derive(Default)]
+pub struct Tally(Mutex<(u64, Xxh3)>);
+
+impl Tally {
+    /// So much more was written.
+    pub fn add(&self, bytes: &[u8]) {
+        let mut state = locked(&self.0);
+        state.0 += bytes.len() as u64;
+        state.1.update(bytes);
+    }
+
+    /// How many bytes, and their XXH3-64.
+    pub fn sum(&self) -> (u64, u64) {
+        let state = locked(&self.0);
+        (state.0, state.1.digest())
+    }
+}
+
 /// Bytes that have come and are not yet written.
 #[derive(Default, Debug)]
 pub struct Inbox {
@@ -271,7 +290,7 @@ impl Inbox {
 }
 
 /// Writes what comes on a stream into a descriptor, asking for more as there is room, until its end or until nobody reads it. `first`: the credit
-/// that the stream began with; it grows to a whole window with what is read. `count` grows by what was written.
+/// that the stream began with; it grows to a whole window with what is read. `tally` grows by what was written.
 ///
 /// # Errors
 /// Why the rest could not be written; whoever sends was told that no more is wanted.
@@ -281,11 +300,11 @@ pub fn receive_all(
     out: &Outgoing,
     stream: u32,
     first: u32,
-    count: &AtomicU64,
+    tally: &Tally,
 ) -> Result<(), Errno> {
     let mut credit = Asked::beginning_with(first);
     while let Some(piece) = inbox.next() {
-        if let Err(error) = write_piece(&into, &piece, count) {
+        if let Err(error) = write_piece(&into, &piece, tally) {
             inbox.stop();
             out.send(Frame::Reset(stream));
             return Err(error);
@@ -434,16 +453,12 @@ impl Drop for Sending {
 }
 
 /// Writes all of it, into a descriptor that may be set not to wait.
-pub(crate) fn write_piece(
-    into: &impl AsFd,
-    mut piece: &[u8],
-    count: &AtomicU64,
-) -> Result<(), Errno> {
+pub(crate) fn write_piece(into: &impl AsFd, mut piece: &[u8], tally: &Tally) -> Result<(), Errno> {
     while !piece.is_empty() {
         match rustix::io::write(into, piece) {
             Ok(wrote) => {
+                tally.add(&piece[..wrote]);
                 piece = &piece[wrote..];
-                count.fetch_add(wrote as u64, Ordering::Relaxed);
             }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
@@ -489,7 +504,7 @@ mod tests {
         let receiver = {
             let inbox = inbox.clone();
             std::thread::spawn(move || {
-                receive_all(into, &inbox, &Outgoing(back), 1, first, &AtomicU64::new(0))
+                receive_all(into, &inbox, &Outgoing(back), 1, first, &Tally::default())
             })
         };
         let carrier = std::thread::spawn(move || {

@@ -13,7 +13,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use shell_plan::plan::{Combiner, line_start};
 use super::launch::{self, Launch};
 use super::view::Views;
 use crate::combine::{Part, Room, combine};
-use crate::flow;
+use crate::flow::{self, Tally};
 use crate::program::{self, Found};
 use crate::tools::Tools;
 use crate::wire::{
@@ -659,7 +658,7 @@ impl Feed {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error),
             };
-            if flow::write_piece(&self.into, &bytes[..had], &AtomicU64::new(0)).is_err() {
+            if flow::write_piece(&self.into, &bytes[..had], &Tally::default()).is_err() {
                 return Ok(());
             }
             at += had as u64;

@@ -487,7 +487,7 @@ impl Group {
                         hosts.push(&leg.host);
                     }
                 }
-                for member in &self.members {
+                for (number, member) in self.members.iter().enumerate() {
                     let Role {
                         stdin,
                         stdout,
@@ -502,6 +502,7 @@ impl Group {
                         stderr,
                         files,
                         again: self.again,
+                        is_last: number + 1 == self.members.len(),
                     });
                 }
                 drop(progress);

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use command_fds::{CommandFdExt, FdMapping};
@@ -20,7 +20,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use shell_plan::plan::Combiner;
 
 use crate::combine::{self, Failure, Part, Room};
-use crate::flow::{Incoming, Outgoing, locked};
+use crate::flow::{Incoming, Outgoing, Tally, locked};
 use crate::wire::ToBroker;
 
 /// The number of the first descriptor that is neither input, output nor errors.
@@ -35,7 +35,7 @@ pub struct Parts {
     /// Where they go.
     pub into: OwnedFd,
     /// Grows by what is written.
-    pub count: Arc<AtomicU64>,
+    pub tally: Arc<Tally>,
 }
 
 /// How a helper puts outputs together.
@@ -51,7 +51,7 @@ pub struct Joining {
 /// Writes, and counts what was written.
 struct Counted {
     file: File,
-    count: Arc<AtomicU64>,
+    tally: Arc<Tally>,
     /// Why it could be written no more.
     failed: Option<Errno>,
 }
@@ -63,7 +63,7 @@ impl Write for Counted {
                 self.failed = Errno::from_io_error(error);
             }
         })?;
-        self.count.fetch_add(wrote as u64, Ordering::Relaxed);
+        self.tally.add(&bytes[..wrote]);
         Ok(wrote)
     }
 
@@ -98,7 +98,7 @@ impl Joining {
     pub fn join(&self, parts: Parts, out: &Outgoing) -> Result<(), Errno> {
         let mut into = Counted {
             file: File::from(parts.into),
-            count: parts.count,
+            tally: parts.tally,
             failed: None,
         };
         let how = parts.how.unwrap_or(Combiner::Concat);

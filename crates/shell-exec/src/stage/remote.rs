@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use super::join::{Joining, Parts};
 use super::progress::Progress;
 use super::refresh::Changed;
-use crate::flow::{Inbox, Incoming, Outgoing, Window, receive_all, send_all};
+use crate::flow::{Inbox, Incoming, Outgoing, Tally, Window, receive_all, send_all};
 use crate::wire::{
     Ending, FIRST_IN, Frame, FromBroker, Output, StageCall, Stdio, ToBroker, WINDOW,
 };
@@ -79,6 +79,8 @@ const PUZZLING: &str = "nearsh's process in the background said what makes no se
 pub struct Written {
     /// To standard output.
     pub output: u64,
+    /// The XXH3-64 of that.
+    pub checksum: u64,
     /// To standard error.
     pub errors: u64,
 }
@@ -160,6 +162,8 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
         has_ended: AtomicBool::new(false),
         is_lost: Arc::default(),
         writes: !role.stdout.streams.is_empty(),
+        is_last: role.is_last,
+        has_told: Arc::default(),
         again: role.again,
         ignores_pipe: ignored.contains(&(Signal::SIGPIPE as i32)),
         began_at: beginning(),
@@ -188,6 +192,7 @@ struct Role {
     stderr: Output,
     files: Vec<(u32, Vec<u8>)>,
     again: bool,
+    is_last: bool,
 }
 
 /// Where standard output is, if that is a file: its length if all is written to its end.
@@ -288,6 +293,7 @@ fn answer(
                 stderr,
                 files,
                 again,
+                is_last,
                 host,
             } => {
                 if Frame::of(&ToBroker::Taken).write(&mut &*broker).is_err() {
@@ -300,6 +306,7 @@ fn answer(
                     stderr,
                     files,
                     again,
+                    is_last,
                 });
             }
             FromBroker::Local { why } | FromBroker::Lost(why) => return Err(why),
@@ -333,6 +340,10 @@ struct Stage {
     is_lost: Arc<AtomicBool>,
     /// Whether its output comes to this process.
     writes: bool,
+    /// Whether no stage of its group comes behind it.
+    is_last: bool,
+    /// Whether the broker was told that all is written.
+    has_told: Arc<AtomicBool>,
     /// Whether the command can be begun again here.
     again: bool,
     /// Whether it would have been told that nobody reads its output, instead of being ended by a signal.
@@ -340,7 +351,7 @@ struct Stage {
     /// Where standard output was, if it is a file.
     began_at: Option<u64>,
     /// How many bytes were written to standard output and error.
-    written: [Arc<AtomicU64>; 2],
+    written: [Arc<Tally>; 2],
     joining: Arc<Joining>,
 }
 
@@ -394,11 +405,11 @@ impl Stage {
         let (out, how) = (self.out.clone(), output.how.clone());
         let failed = self.output_failed.clone();
         let (can_go_back, ignores_pipe) = (self.can_go_back(), self.again && self.ignores_pipe);
-        let (count, joining) = (self.written[side].clone(), self.joining.clone());
+        let (tally, joining) = (self.written[side].clone(), self.joining.clone());
         let pump = std::thread::spawn(move || {
             let written = match (fd, streams.as_slice(), how) {
                 (Ok(fd), [(stream, inbox)], None) => {
-                    receive_all(&fd, inbox, &out, *stream, WINDOW, &count)
+                    receive_all(&fd, inbox, &out, *stream, WINDOW, &tally)
                 }
                 (Ok(fd), _, how) => {
                     let parts = (streams.into_iter())
@@ -407,7 +418,7 @@ impl Stage {
                         parts: parts.collect(),
                         how,
                         into: fd,
-                        count,
+                        tally,
                     };
                     joining.join(parts, &out)
                 }
@@ -438,9 +449,14 @@ impl Stage {
         loop {
             let frame = match Frame::read(&mut from) {
                 Ok(Some(frame)) => frame,
-                _ => {
-                    return self.lost(GONE.into());
+                // The others have ended, or their output is nobody's.
+                _ if self.is_last && self.has_told.load(Ordering::SeqCst) => {
+                    return match ended {
+                        Some(ending) => Outcome::Ended(ending),
+                        None => self.lost(GONE.into()),
+                    };
                 }
+                _ => return self.lost(GONE.into()),
             };
             match frame {
                 Frame::Message(payload) => match Frame::message(&payload) {
@@ -533,7 +549,7 @@ impl Stage {
         let (is_lost, writes) = (self.is_lost.clone(), self.writes);
         let (failed, can_go_back) = (self.output_failed.clone(), self.can_go_back());
         let ignores_pipe = self.again && self.ignores_pipe;
-        let progress = self.progress.clone();
+        let (progress, has_told) = (self.progress.clone(), self.has_told.clone());
         let finishing = std::thread::spawn(move || {
             for pump in pumps {
                 let _ = pump.join();
@@ -556,6 +572,7 @@ impl Stage {
                 let _ = rustix::stdio::dup2_stdout(&null);
             }
             out.tell(&ToBroker::Written);
+            has_told.store(true, Ordering::SeqCst);
         });
         let mut pumps = self.pumps.lock().unwrap_or_else(PoisonError::into_inner);
         pumps.push(finishing);
@@ -580,9 +597,11 @@ impl Stage {
             return Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32));
         }
         // The command itself meets what could not be written, at the same byte.
+        let (output, checksum) = self.written[0].sum();
         let written = Written {
-            output: self.written[0].load(Ordering::Relaxed),
-            errors: self.written[1].load(Ordering::Relaxed),
+            output,
+            checksum,
+            errors: self.written[1].sum().0,
         };
         if let (Some(_), Some(at)) = (self.failure(), self.began_at) {
             let stdout = rustix::stdio::stdout();
@@ -593,7 +612,7 @@ impl Stage {
             }
         }
         let is_closed = self.writes && self.has_ended.load(Ordering::SeqCst);
-        if written == Written::default() && !is_closed {
+        if (written.output, written.errors) == (0, 0) && !is_closed {
             return Outcome::Back;
         }
         Outcome::Again(written, SigSet::empty())
@@ -657,6 +676,20 @@ pub fn end_as(ending: Ending) {
     }
 }
 
+/// Where bytes go that were written before.
+struct LeftOut(Tally);
+
+impl io::Write for LeftOut {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.add(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Runs a command again, here, and leaves out what was written for it already. Gives back how it ended.
 pub fn again(
     mut command: std::process::Command,
@@ -677,18 +710,24 @@ pub fn again(
     let errors = std::thread::spawn(move || {
         // What it complains of may differ: it is this machine's complaint now.
         outputs.1.is_none_or(|from| {
-            copy_behind(from, rustix::stdio::stderr().as_fd(), written.errors);
+            copy_behind(from, rustix::stdio::stderr().as_fd(), written.errors, None);
             true
         })
     });
-    let is_same = outputs
-        .0
-        .is_none_or(|from| copy_behind(from, rustix::stdio::stdout().as_fd(), written.output));
+    let is_same = outputs.0.is_none_or(|from| {
+        let checksum = Some(written.checksum);
+        copy_behind(
+            from,
+            rustix::stdio::stdout().as_fd(),
+            written.output,
+            checksum,
+        )
+    });
     let status = child.wait()?;
     let _ = errors.join();
     if !is_same {
         return Err(io::Error::other(
-            "it was run again, and gave less than was written already",
+            "it was run again, and did not begin with what was written already",
         ));
     }
     Ok(match (status.code(), status.signal()) {
@@ -697,10 +736,17 @@ pub fn again(
     })
 }
 
-/// Copies what follows the first `skipped` bytes; no: there were not so many.
-fn copy_behind(mut from: impl Read, to: std::os::fd::BorrowedFd<'_>, skipped: u64) -> bool {
-    let left_out = io::copy(&mut from.by_ref().take(skipped), &mut io::sink());
-    if left_out.is_ok_and(|bytes| bytes < skipped) {
+/// Copies what follows the first `skipped` bytes; no: there were not so many, or others.
+fn copy_behind(
+    mut from: impl Read,
+    to: std::os::fd::BorrowedFd<'_>,
+    skipped: u64,
+    checksum: Option<u64>,
+) -> bool {
+    let mut left_out = LeftOut(Tally::default());
+    let copied = io::copy(&mut from.by_ref().take(skipped), &mut left_out);
+    let (bytes, sum) = left_out.0.sum();
+    if copied.is_ok() && (bytes < skipped || checksum.is_some_and(|known| known != sum)) {
         return false;
     }
     if let Ok(to) = to.try_clone_to_owned() {

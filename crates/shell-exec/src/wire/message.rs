@@ -454,6 +454,8 @@ pub enum FromBroker {
         files: Vec<(u32, Vec<u8>)>,
         /// Whether running the command here, from the beginning, and leaving out what was written already, gives the same.
         again: bool,
+        /// Whether no stage of its group comes behind it.
+        is_last: bool,
     },
     /// It has ended.
     Exited {
