@@ -596,6 +596,10 @@ impl Stage {
         if self.has_no_reader() {
             return Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32));
         }
+        // It is told so itself, instead: what it writes again is nobody's either.
+        if self.failure() == Some(Errno::PIPE) {
+            return Outcome::Back;
+        }
         // The command itself meets what could not be written, at the same byte.
         let (output, checksum) = self.written[0].sum();
         let written = Written {
