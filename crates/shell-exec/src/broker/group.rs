@@ -155,8 +155,8 @@ enum Told {
     Message(FromAgent),
 }
 
-/// Signals that users send to their commands, and that are passed on: Hangup, Interrupt, Quit, Terminated.
-const PASSED_ON: [i32; 4] = [1, 2, 3, 15];
+/// Signals that users send to their commands, that are passed on, and that end: Hangup, Interrupt, Quit, User 1 and 2, Alarm, Terminated.
+const PASSED_ON: [i32; 7] = [1, 2, 3, 10, 12, 14, 15];
 
 /// How many bytes of messages wait, at most.
 const HELD: usize = 64 << 10;
