@@ -63,8 +63,7 @@ cd "$NEAR_MNT/alpha" || exit
 seq 1 300000 >many
 seq 300001 600000 >"$NEAR_MNT/beta/more"
 both="$NEAR_MNT/alpha/many $NEAR_MNT/beta/more"
-for command in 'exec >log 2>&1; cat nonex many | grep 77777; echo done' \
-    '{ grep 77777 many & grep 88888 many & wait; } >log' \
+for command in '{ grep 77777 many & grep 88888 many & wait; } >log' \
     'for i in 1 2 3; do grep -c 77777 many & done >log; wait' \
     'for i in 1 2; do grep -c 77777 many; echo "$i"; done >log'; do
     for shell in 'bash -c' 'nearsh --offload=always -c' 'nearsh -c'; do
