@@ -114,6 +114,12 @@ struct Outcome {
     files: Left,
 }
 
+/// For how many seconds a script may run where disks are full.
+const PATIENCE_S: &str = "5";
+
+/// How much a host's disk holds when it is not full.
+const DISK: &str = "64m";
+
 /// The hosts of a rig.
 const HOSTS: [&str; 2] = ["alpha", "beta"];
 
@@ -123,6 +129,8 @@ struct Slot {
     folder: PathBuf,
     /// alpha and beta themselves, where they are mounts: what lies behind them.
     exports: Option<[PathBuf; 2]>,
+    /// Whether disks are full as soon as the fixture is there.
+    is_full: Cell<bool>,
 }
 
 impl Slot {
@@ -132,6 +140,18 @@ impl Slot {
             ("alpha", Some([alpha, _])) => alpha.clone(),
             ("beta", Some([_, beta])) => beta.clone(),
             _ => self.folder.join(name),
+        }
+    }
+
+    /// Gives the hosts' disks a size; none: no more than what is there.
+    fn resize(&self, size: Option<&str>) {
+        for export in self.exports.iter().flatten() {
+            let used = nix::sys::statvfs::statvfs(export).unwrap();
+            let used = ((used.blocks() - used.blocks_free()) * used.fragment_size()).to_string();
+            let options = format!("remount,size={}", size.unwrap_or(&used));
+            let mut command = Command::new("mount");
+            command.args(["-o", &options]).arg(export);
+            assert!(command.status().unwrap().success(), "{command:?}");
         }
     }
 
@@ -175,7 +195,12 @@ fn run(case: &Case, shell: &[&str], slot: &Slot, template: &Path) -> Outcome {
     let folder = &slot.folder;
     let work = folder.join("work");
     let mut command = Command::new("setsid");
-    command.arg("--wait").args(shell);
+    command.arg("--wait");
+    if slot.is_full.get() {
+        // Some wait for a file that cannot be written.
+        command.args(["timeout", "--foreground", "--signal=KILL", PATIENCE_S]);
+    }
+    command.args(shell);
     if case.is_text {
         let text = case.script.strip_suffix(b"\n").unwrap();
         command.arg("-c").arg(OsStr::from_bytes(text)).arg("case");
@@ -202,7 +227,13 @@ fn run(case: &Case, shell: &[&str], slot: &Slot, template: &Path) -> Outcome {
         .env("N", folder.join("beta"))
         .env("L", folder.join("local"))
         .stdin(File::open(stdin).unwrap());
+    if slot.is_full.get() {
+        slot.resize(None);
+    }
     let output = command.output().unwrap();
+    if slot.is_full.get() {
+        slot.resize(Some(DISK));
+    }
     let mut files = Left::new();
     for name in ["alpha", "beta", "local", "work"] {
         look(&slot.real(name), &mut files);
@@ -300,6 +331,7 @@ fn scripts_give_what_they_give_under_their_own_shell() {
             let slot = Slot {
                 folder: base.path().join(format!("slot{number}")),
                 exports: None,
+                is_full: Cell::new(false),
             };
             let (cases, template, next, edited, wrong) =
                 (&cases, &template, &next, &edited, &wrong);
@@ -333,6 +365,12 @@ fn scripts_give_the_same_where_their_files_lie_elsewhere() {
     });
 }
 
+/// Does something to a rig, on its client.
+fn rig(words: &[&str]) {
+    let done = Command::new("rig").args(words).output().unwrap();
+    assert!(done.status.success(), "{words:?}: {done:?}");
+}
+
 /// The same while connections are cut, agents are killed, and the line is slow. A stage that cannot be run twice may be lost: then nearsh says so.
 #[test]
 fn scripts_give_the_same_when_connections_fail() {
@@ -342,10 +380,6 @@ fn scripts_give_the_same_when_connections_fail() {
             let kind = client.rng.borrow_mut().below(20);
             let host = HOSTS[client.rng.borrow_mut().below(2) as usize];
             let bytes = client.rng.borrow_mut().below(30_000).to_string();
-            let rig = |words: &[&str]| {
-                let done = Command::new("rig").args(words).output().unwrap();
-                assert!(done.status.success(), "{words:?}: {done:?}");
-            };
             let (own, near) = client.both(case, || match kind {
                 0 | 1 => rig(&["cut", host, &bytes]),
                 2 => rig(&["refuse", host]),
@@ -372,6 +406,57 @@ fn scripts_give_the_same_when_connections_fail() {
             }
         },
     );
+}
+
+/// The same while the hosts have no room for another byte, for temporary files neither.
+#[test]
+fn scripts_give_the_same_where_disks_are_full() {
+    let name = "scripts_give_the_same_where_disks_are_full";
+    let full = Cell::new(0);
+    rigs(name, &|client, case| {
+        if !client.slot.is_full.replace(true) {
+            for host in HOSTS {
+                rig(&["in", host, "mount", "-o", "remount,size=4k", "/tmp"]);
+            }
+        }
+        // What was removed while somebody had it open may give its room back in the middle of a script: that happens once.
+        let found = where_full(client, case, &full);
+        if found.is_empty() {
+            found
+        } else {
+            where_full(client, case, &full)
+        }
+    });
+    println!("{} scripts said that a disk is full", full.get());
+}
+
+/// What differs where disks are full.
+fn where_full(client: &Client, case: &Case, full: &Cell<usize>) -> String {
+    let (mut own, near) = client.both(case, || ());
+    if own.status == Some(137) {
+        return String::new();
+    }
+    // sshfs has no word for a full disk, and tells most commands of it too late, or never: they go on with what they have not written. What runs
+    // there knows, and says so.
+    if says_full(&near.stderr) {
+        full.set(full.get() + 1);
+        return String::new();
+    }
+    if says_full(&own.stderr) {
+        own.stderr.clone_from(&near.stderr);
+    }
+    differences(&own, &near)
+}
+
+/// Whether a message says that something could not be written.
+fn says_full(stderr: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(stderr);
+    let words = [
+        "No space left on device",
+        "Operation not permitted",
+        "Input/output error",
+    ];
+    words.iter().any(|word| text.contains(word))
 }
 
 /// The client of a rig.
@@ -410,7 +495,14 @@ fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
             // Not in /dev/shm, which hosts have for themselves.
             let folder = tempfile::tempdir_in("/var/tmp").unwrap();
             let exports = base.path().join(format!("part{part}"));
-            let mut command = Command::new(format!("{CASES}/rig"));
+            // Each host has a disk of its own.
+            let disks = format!(
+                "for host in {}; do mount -t tmpfs -o mode=755,size={DISK} export \"$0/$host\" || exit; done; exec \"$@\"",
+                HOSTS.join(" ")
+            );
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c", &disks]).arg(&exports);
+            command.arg(format!("{CASES}/rig"));
             command.arg("up").arg(folder.path());
             command.args(["--hosts", &HOSTS.join(","), "--nearsh", NEARSH]);
             for host in HOSTS {
@@ -451,6 +543,7 @@ fn in_rig(judge: &dyn Fn(&Client, &Case) -> String) {
         slot: Slot {
             folder: variable("NEAR_MNT"),
             exports: Some(HOSTS.map(|host| exports.join(host))),
+            is_full: Cell::new(false),
         },
         template: variable("PERDURE_TEMPLATE"),
         rng: RefCell::new(Rng::new(Rng::seed_from_env())),
