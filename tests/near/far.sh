@@ -72,6 +72,13 @@ for command in '{ grep 77777 many & grep 88888 many & wait; } >log' \
     done
     wanted=''
 done
+# Who writes to one place does so in the order of what happened: cat complains before grep has anything to print.
+for shell in 'bash -c' 'nearsh --offload=always -c' 'nearsh -c'; do
+    is "$shell, messages and output in one pipe" 30 \
+        "$($shell 'for i in {1..30}; do { cat missing many | grep 77777; } 2>&1 | head -n 1; done' | grep -c 'cat: missing')"
+    is "$shell, messages and output in one file" 30 \
+        "$($shell 'for i in {1..15}; do (exec >log 2>&1; cat missing many | grep 77777; sort missing; echo done); sed -n "1p; \$p" log; done' | grep -c '^done$\|^cat: missing')"
+done
 rig slow alpha 100mbit
 rig slow beta 300mbit
 is "no room for a part that waits" "0 4088894" "$(TMPDIR=/missing nearsh -c "x=\$(cat $both | grep -v zzz); echo \$? \${#x}")"
@@ -84,6 +91,43 @@ is "who ignores SIGPIPE is told" "$(bash -c 'trap "" PIPE; sort many | (read -r 
     "$(near 'trap "" PIPE; sort many | (read -r x; echo $x); echo "${PIPESTATUS[@]}"' 2>&1)"
 timeout 20 nearsh -c "for i in 1 2 3 4 5 6; do cat $both | grep -c k\$i & done"
 is "a shell that goes before its commands" "0" "$(sleep 3 && pgrep -fc 'grep -c k[1-6]')"
+# A disk that cannot be read from somewhere on: as if it had been read from here.
+if rig in alpha sh -c 'cd /tmp && truncate -s 48m disk && mkfs.ext4 -q disk && mkdir /srv/export/worn && mount -o loop disk /srv/export/worn' 2>/dev/null; then
+    rig in alpha sh -c 'seq 1 4000000 >/srv/export/worn/lines && sync && truncate -s 24m /tmp/disk && echo 3 >/proc/sys/vm/drop_caches'
+    for command in 'grep -c 77777 worn/lines' 'cat worn/lines | sort | wc -l' 'wc -l <worn/lines' 'sort -rn worn/lines | head -n 2'; do
+        wanted=$(bash -c "$command; echo \"\$? \${PIPESTATUS[@]}\"" 2>&1)
+        is "a disk that cannot be read: $command" "$wanted" "$(near "$command; echo \"\$? \${PIPESTATUS[@]}\"" 2>&1)"
+    done
+    rig in alpha umount -l /srv/export/worn
+    rig in alpha rm -r /srv/export/worn /tmp/disk
+else
+    echo "ok left out: a disk that cannot be read (there are no loop mounts here)"
+fi
+# A file that is replaced by another again and again is one of them for all lanes.
+seq 1 200000 | tee one | sed 's/$/ x/' >two
+rig in alpha sh -c 'cd /srv/export/alpha 2>/dev/null || cd /srv/export; while [ -e one ]; do for of in one two; do cp $of turn && mv turn turned; done; done' &
+sleep 0.2
+is "a file that is replaced meanwhile" "" "$(for i in {1..40}; do near 'grep -c x turned; cat turned | grep -c x' 2>/dev/null; done | sort -u | grep -vx '0\|200000')"
+rm one && wait
+rm -f two turn turned
+# Somebody else ends what runs there, or what runs here in the background.
+seq 1 200000 | tee slow >"$NEAR_MNT/beta/slow"
+of_both="LC_ALL=C grep -h '\\(.\\).*\\1.*\\1.*\\1.*\\1' slow $NEAR_MNT/beta/slow"
+wanted=$(bash -c "$of_both")
+hunt='for i in {1..300}; do pkill -KILL -x grep && break; sleep 0.01; done'
+rig in alpha bash -c "$hunt" &
+is "a part of what runs there is killed" "$wanted"$'\n0' "$(near "$of_both; echo \$?" 2>/dev/null)"
+wait
+is "and that was seen" 1 "$(nearsh stats | tail -n 1 | grep -c 'a part of it failed there')"
+lost=0
+for i in {1..24}; do
+    { sleep "0.0$((i * 4 % 90 + 10))" && pkill -KILL -f 'nearsh @broker'; } &
+    got=$(nearsh --offload=always -c "cat many | sort | tail -n 3; cat $both | grep 77777; echo \${PIPESTATUS[@]}" 2>&1)
+    wait
+    if [[ $got == *'was not run again'* ]]; then lost=$((lost + 1)); else is "a broker that is killed" "$(bash -c "cat many | sort | tail -n 3; cat $both | grep 77777; echo \${PIPESTATUS[@]}")" "$got"; fi
+done
+is "none of that was lost" 0 "$lost"
+rm slow "$NEAR_MNT/beta/slow"
 settings=$(mktemp -d)
 mkdir "$settings/nearsh" && mkfifo "$settings/nearsh/config"
 is "settings that are no file" "3" "$(XDG_CONFIG_HOME=$settings timeout 10 nearsh -c 'grep -c 77777 many')"

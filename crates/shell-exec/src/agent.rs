@@ -22,9 +22,7 @@ use nix::sys::signal::{SigSet, Signal};
 use shell_plan::plan::Combiner;
 
 use crate::combine::{Failure, Part, Room, combine};
-use crate::flow::{
-    Inbox, Incoming, Outgoing, Sending, Tally, Window, locked, receive_all, send_all,
-};
+use crate::flow::{Inbox, Incoming, Outgoing, Sending, Tally, Window, locked, receive_all};
 use crate::load::Load;
 use crate::slurm;
 use crate::tools::Tools;
@@ -145,12 +143,6 @@ fn tell_load(mut load: Load, mut told: u32, out: &Outgoing) {
 /// As [`FarHello::load`] has it.
 fn hundredths(load: &mut Load) -> u32 {
     (load.look() * 100.0) as u32
-}
-
-/// A pipe and the stream that it belongs to.
-enum Flow {
-    In(OwnedFd, Arc<Inbox>, u32, u32),
-    Out(OwnedFd, Arc<Window>, u32),
 }
 
 /// A join that can begin.
@@ -307,32 +299,29 @@ impl Agent {
         let mut flows = Vec::new();
         for (fd, number, first) in running.ins {
             let inbox = self.inbox(number);
-            flows.push(Flow::In(fd, inbox, number, first));
+            flows.push((fd, inbox, number, first));
         }
-        for (fd, number) in running.outs {
-            let window = self.window(number);
-            flows.push(Flow::Out(fd, window, number));
+        for (number, window) in running.outs.windows() {
+            locked(&self.streams).insert(number, Stream::Out(window));
         }
         let joins: Vec<_> = (running.joins.into_iter())
             .map(|join| self.joined(join))
             .collect();
         self.out.tell(&FromAgent::Started { job: number });
-        for flow in flows {
+        for (fd, inbox, number, first) in flows {
             let agent = self.clone();
-            std::thread::spawn(move || match flow {
-                Flow::In(fd, inbox, number, first) => {
-                    let tally = Tally::default();
-                    let _ = receive_all(fd, &inbox, &agent.out, number, first, &tally);
-                    locked(&agent.streams).remove(&number);
-                }
-                Flow::Out(fd, window, number) => {
-                    if send_all(fd, &window, &agent.out, number).is_err() {
-                        agent.out.send(Frame::End(number));
-                    }
-                    locked(&agent.streams).remove(&number);
-                }
+            std::thread::spawn(move || {
+                let tally = Tally::default();
+                let _ = receive_all(fd, &inbox, &agent.out, number, first, &tally);
+                locked(&agent.streams).remove(&number);
             });
         }
+        let (agent, outs) = (self.clone(), running.outs);
+        std::thread::spawn(move || {
+            outs.run(&agent.out, |number| {
+                locked(&agent.streams).remove(&number);
+            });
+        });
         for feed in running.feeds {
             let agent = self.clone();
             std::thread::spawn(move || {

@@ -317,14 +317,7 @@ impl Broker {
                 let hosts: Vec<Arc<Host>> = (connect.iter())
                     .map(|(name, views)| self.host(name, views))
                     .collect();
-                for host in &hosts {
-                    host.open(&self.reach);
-                }
-                for host in &hosts {
-                    if host.connection(&self.reach).is_ok() {
-                        host.wait_for_round_trip();
-                    }
-                }
+                self.meet(&hosts);
                 let mut names: Vec<String> = (locked(&self.hosts).keys())
                     .map(|(name, _)| name.clone())
                     .collect();

@@ -3,6 +3,8 @@
 //! The invariant: a writer never has more under way than its reader asked for, and a reader asks only for what it has room for. So
 //! whoever passes frames on may queue them all.
 
+pub mod outlets;
+
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -78,7 +80,9 @@ pub struct Window {
     state: Mutex<Credit>,
     changed: Condvar,
     /// Wakes who waits for bytes to send.
-    wake: Option<OwnedFd>,
+    wake: Option<Arc<OwnedFd>>,
+    /// Whether that is to be woken by more credit, too.
+    asks: bool,
 }
 
 #[derive(Debug)]
@@ -96,7 +100,21 @@ impl Window {
                 closed: false,
             }),
             changed: Condvar::new(),
-            wake: eventfd(0, EventfdFlags::CLOEXEC).ok(),
+            wake: eventfd(0, EventfdFlags::CLOEXEC).ok().map(Arc::new),
+            asks: false,
+        })
+    }
+
+    /// The same, for who sends on several streams.
+    fn waking(first: u32, wake: &Arc<OwnedFd>) -> Arc<Window> {
+        Arc::new(Window {
+            state: Mutex::new(Credit {
+                bytes: first.into(),
+                closed: false,
+            }),
+            changed: Condvar::new(),
+            wake: Some(wake.clone()),
+            asks: true,
         })
     }
 
@@ -105,12 +123,20 @@ impl Window {
         let mut state = locked(&self.state);
         state.bytes = state.bytes.saturating_add(bytes.into());
         self.changed.notify_all();
+        drop(state);
+        if self.asks {
+            self.wake();
+        }
     }
 
     /// The reader wants no more.
     pub fn close(&self) {
         locked(&self.state).closed = true;
         self.changed.notify_all();
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(wake) = &self.wake {
             #[expect(clippy::host_endian_bytes, reason = "eventfd(2) takes the host's")]
             let one = 1_u64.to_ne_bytes();
@@ -133,6 +159,18 @@ impl Window {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// How much may be sent now, if anything.
+    fn now(&self) -> Option<usize> {
+        let state = locked(&self.state);
+        let may = state.bytes > 0 && !state.closed;
+        may.then(|| usize::try_from(state.bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Whether the reader wants no more.
+    fn is_closed(&self) -> bool {
+        locked(&self.state).closed
     }
 
     fn take(&self, bytes: usize) {
@@ -290,7 +328,8 @@ impl Inbox {
 }
 
 /// Writes what comes on a stream into a descriptor, asking for more as there is room, until its end or until nobody reads it. `first`: the credit
-/// that the stream began with; it grows to a whole window with what is read. `tally` grows by what was written.
+/// that the stream began with; it grows to a whole window with what is read. `tally` grows by what was written. A piece without bytes is sent back:
+/// all that came before is written then.
 ///
 /// # Errors
 /// Why the rest could not be written; whoever sends was told that no more is wanted.
@@ -304,6 +343,10 @@ pub fn receive_all(
 ) -> Result<(), Errno> {
     let mut credit = Asked::beginning_with(first);
     while let Some(piece) = inbox.next() {
+        if piece.is_empty() {
+            out.send(Frame::Data(stream, piece));
+            continue;
+        }
         if let Err(error) = write_piece(&into, &piece, tally) {
             inbox.stop();
             out.send(Frame::Reset(stream));
@@ -380,6 +423,11 @@ impl Read for Incoming {
             }
             self.at = 0;
             match self.inbox.next() {
+                // Of several that become one nobody can say what is written.
+                Some(piece) if piece.is_empty() => {
+                    self.out.send(Frame::Data(self.stream, piece));
+                    self.piece = Vec::new();
+                }
                 Some(piece) => self.piece = piece,
                 None => {
                     self.piece = Vec::new();

@@ -321,16 +321,27 @@ fn limits(adds_umask: bool) -> Limits {
             let (soft, _) = nix::sys::resource::getrlimit(resource).ok()?;
             (soft != nix::libc::RLIM_INFINITY).then_some((number, soft))
         });
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    let ignored = ignored.unwrap_or_default();
+    let ignored = ignored().unwrap_or_default();
     Limits {
         umask: mask.bits(),
         adds_umask,
         soft: soft.collect(),
         ignored: (1..=64).filter(|n| ignored >> (n - 1) & 1 == 1).collect(),
     }
+}
+
+/// The signals that this process ignores, one bit each; none: that is not to be seen.
+fn ignored() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+/// Whether this process ignores a signal, as far as that is to be seen.
+fn ignores(signal: nix::sys::signal::Signal) -> bool {
+    ignored().is_none_or(|mask| mask >> (signal as i32 - 1) & 1 == 1)
 }
 
 /// What a shell puts before a message: `NAME: line 12: ` if it is bash, `NAME: 12: ` if another one.

@@ -104,7 +104,7 @@ fn group(annotation: &Annotation, call: &[Vec<u8>], sorted: Option<&Annotation>)
         stdin: Stdin::Stage,
         stdout: Stdout::Stage,
         joined_errors: false,
-        merged: false,
+        undivided: false,
         there: vec![There::Same],
     };
     let programs = meaning.programs.iter();

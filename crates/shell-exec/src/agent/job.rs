@@ -27,6 +27,7 @@ use shell_plan::plan::{Combiner, line_start};
 use super::launch::{self, Launch};
 use super::view::Views;
 use crate::combine::{Part, Room, combine};
+use crate::flow::outlets::Outlets;
 use crate::flow::{self, Tally};
 use crate::program::{self, Found};
 use crate::tools::Tools;
@@ -36,14 +37,13 @@ use crate::wire::{
 };
 
 /// What runs for a job, and what of its descriptors goes over the connection.
-#[derive(Default)]
 pub struct Running {
     /// The processes, as in the job.
     pub processes: Vec<OneProcess>,
     /// Pipes to be written to from streams: the stream's number, and the credit that it begins with.
     pub ins: Vec<(OwnedFd, u32, u32)>,
     /// Pipes to be read into streams.
-    pub outs: Vec<(OwnedFd, u32)>,
+    pub outs: Outlets,
     /// Parts of files to be written into pipes.
     pub feeds: Vec<Feed>,
     /// The joins, as in the job.
@@ -208,7 +208,7 @@ pub fn start(job: &Job, views: &Views, tools: &Tools) -> Result<Running, Refusal
     if let Some(rehearsal) = &job.rehearsal {
         rehearse(job, rehearsal, &programs, views)?;
     }
-    let mut starting = Starting::new(views);
+    let mut starting = Starting::new(views)?;
     let started = (job.processes.iter().zip(&programs))
         .try_for_each(|(process, program)| starting.process(process, program))
         .and_then(|()| job.joins.iter().try_for_each(|join| starting.join(join)))
@@ -254,7 +254,7 @@ fn rehearse(
 ) -> Result<(), Refusal> {
     /// The number of no other pipe.
     const LAST: u32 = u32::MAX;
-    let mut starting = Starting::new(views);
+    let mut starting = Starting::new(views)?;
     let count = rehearsal.processes.len();
     let mut begin = |number: usize, at: u32| -> Result<(), String> {
         let at = at as usize;
@@ -403,13 +403,19 @@ struct Starting<'a> {
 }
 
 impl Starting<'_> {
-    fn new(views: &Views) -> Starting<'_> {
-        Starting {
+    fn new(views: &Views) -> Result<Starting<'_>, String> {
+        Ok(Starting {
             views,
             files: HashMap::new(),
             pipes: Pipes::default(),
-            running: Running::default(),
-        }
+            running: Running {
+                processes: Vec::new(),
+                ins: Vec::new(),
+                outs: Outlets::new().map_err(told)?,
+                feeds: Vec::new(),
+                joins: Vec::new(),
+            },
+        })
     }
 
     /// A file to be read, with an offset of its own.
@@ -493,7 +499,7 @@ impl Starting<'_> {
             Sink::Pipe(number) => self.pipes.writer(*number),
             Sink::Stream(number) => {
                 let (read, write) = pipe()?;
-                self.running.outs.push((read, *number));
+                self.running.outs.add(read, *number).map_err(told)?;
                 Ok(write)
             }
             Sink::File { path, at } => {

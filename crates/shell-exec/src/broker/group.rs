@@ -4,8 +4,8 @@
 //! is lost, with the pipes between them that the shell made and that nobody has used.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use shell_plan::annotation::Status;
 
@@ -61,6 +61,7 @@ pub struct Task {
 
 /// A group.
 pub struct Group {
+    me: Weak<Group>,
     legs: Vec<Leg>,
     /// The leg that is begun when all others have.
     last: Option<usize>,
@@ -121,8 +122,18 @@ struct Progress {
     started: Vec<bool>,
     /// Whether helpers know that they stand for something elsewhere, and nothing waits that came for them before.
     is_open: bool,
+    /// Whether what waits is on its way.
+    is_opening: bool,
     /// What waits.
-    unread: VecDeque<(usize, Told)>,
+    unread: VecDeque<Told>,
+    /// Of each member, whether its helper was sent output or messages of which it has not been asked whether they are written.
+    unasked: Vec<[bool; 2]>,
+    /// And how many of such questions it has not answered.
+    asked: Vec<usize>,
+    /// How many questions there were.
+    questions: u64,
+    /// Whether somebody sees to it that nobody waits for ever.
+    is_guarded: bool,
     /// Which helpers have heard it.
     taken: Vec<bool>,
     /// Which helpers are gone.
@@ -136,6 +147,10 @@ struct Progress {
     joined: Vec<Vec<bool>>,
     /// Where each member's input and output ended.
     positions: Vec<[Option<u64>; 2]>,
+    /// How each member has ended, while it is not known whether it has said something.
+    ending: Vec<Option<Ending>>,
+    /// Of each member, how many streams of messages have not ended.
+    speaking: Vec<usize>,
     exited: Vec<bool>,
     written: Vec<bool>,
     /// Who has written messages.
@@ -145,14 +160,22 @@ struct Progress {
     held_bytes: usize,
     /// Whether nothing waits any more.
     is_told: bool,
-    /// Frames from one leg to another that has not begun.
-    early: Vec<(Stream, Frame)>,
 }
 
-/// What comes from an agent for helpers.
+impl Progress {
+    fn is_asking(&self) -> bool {
+        self.asked.iter().any(|&count| count > 0)
+    }
+}
+
+/// What comes for helpers.
 enum Told {
-    Frame(Frame),
-    Message(FromAgent),
+    /// From an agent, for whomever.
+    Frame(usize, Frame),
+    /// The same.
+    Message(usize, FromAgent),
+    /// For the helper of this member.
+    Helper(usize, Frame),
 }
 
 /// Signals that users send to their commands, that are passed on, and that end: Hangup, Interrupt, Quit, User 1 and 2, Alarm, Terminated.
@@ -160,6 +183,9 @@ const PASSED_ON: [i32; 7] = [1, 2, 3, 10, 12, 14, 15];
 
 /// How many bytes of messages wait, at most.
 const HELD: usize = 64 << 10;
+
+/// How long a message waits for output to be written, or output for a message, at least: who reads both may want the other first.
+const MESSAGE: Duration = Duration::from_millis(200);
 
 impl Group {
     /// A group that is about to begin: [`Group::begin`] is next.
@@ -182,14 +208,21 @@ impl Group {
         });
         let of_relays = (relays.into_iter())
             .flat_map(|(from, to)| [(from, Route::Leg(to)), (to, Route::Leg(from))]);
-        let group = Arc::new(Group {
-            routes: of_helpers.chain(of_relays).collect(),
+        let routes = of_helpers.chain(of_relays).collect();
+        let group = Arc::new_cyclic(|me| Group {
+            me: me.clone(),
+            routes,
             again,
             strict,
             progress: Mutex::new(Progress {
                 started: vec![false; legs.len()],
                 is_open: false,
+                is_opening: false,
                 unread: VecDeque::new(),
+                unasked: vec![[false; 2]; count],
+                asked: vec![0; count],
+                questions: 0,
+                is_guarded: false,
                 taken: vec![false; count],
                 gone: vec![false; count],
                 over: false,
@@ -201,13 +234,16 @@ impl Group {
                     .map(|leg| vec![false; leg.job.joins.len()])
                     .collect(),
                 positions: vec![[None; 2]; count],
+                ending: vec![None; count],
+                speaking: (members.iter())
+                    .map(|member| member.role.stderr.streams.len())
+                    .collect(),
                 exited: vec![false; count],
                 written: vec![false; count],
                 complains: vec![false; count],
                 held: Vec::new(),
                 held_bytes: 0,
                 is_told: !again,
-                early: Vec::new(),
             }),
             legs,
             last,
@@ -266,30 +302,111 @@ impl Group {
         }
     }
 
-    /// Whether messages of errors are to wait. What fails before it has given anything is run again here, and complains as it does here:
-    /// whatever it was that it may not touch there, or that is called otherwise.
-    fn holds(&self, member: usize, stream: u32, bytes: &[u8]) -> bool {
-        let is_error = self.is_error(member, stream);
-        if is_error && self.again && has_other_name(bytes) {
+    /// A message of a member, for its helper. It waits as long as nothing was given yet: what fails before that is run again here, and
+    /// complains as it does here, whatever it was that it may not touch there, or that is called otherwise.
+    fn says(&self, member: usize, stream: u32, bytes: Vec<u8>) {
+        if self.again && has_other_name(&bytes) {
             self.abandon("it calls a file there by another name");
-            return true;
+            return;
         }
         let mut progress = self.progress();
         if progress.is_told {
-            return false;
+            drop(progress);
+            self.tell(member, Frame::Data(stream, bytes));
+            return;
         }
-        if is_error {
-            progress.complains[member] = true;
-            progress.held_bytes += bytes.len();
-            let frame = Frame::Data(stream, bytes.to_vec());
-            progress.held.push((member, frame));
-            if progress.held_bytes < HELD {
-                return true;
+        progress.complains[member] = true;
+        progress.held_bytes += bytes.len();
+        progress.held.push((member, Frame::Data(stream, bytes)));
+        if progress.held_bytes >= HELD {
+            drop(progress);
+            self.tell_held();
+        }
+    }
+
+    /// Sends a helper what it is to write. Who writes what to one place does so in the order in which it came, or whoever reads that does not
+    /// understand it: so a message waits until all that came before is written, and what comes behind it until it is.
+    fn tell(&self, member: usize, frame: Frame) {
+        let (Frame::Data(stream, _) | Frame::End(stream)) = frame else {
+            self.members[member].helper.send(frame);
+            return;
+        };
+        let is_message = self.is_error(member, stream);
+        let is_end = matches!(frame, Frame::End(_));
+        let mut progress = self.progress();
+        if is_message && !is_end {
+            for other in 0..self.members.len() {
+                self.ask(&mut progress, other, 0);
+                self.ask(&mut progress, other, 1);
+            }
+            if progress.is_asking() {
+                progress.is_open = false;
+                progress.unread.push_front(Told::Helper(member, frame));
+                return;
             }
         }
-        drop(progress);
-        self.tell_held();
-        is_error
+        let side = usize::from(is_message);
+        if is_end {
+            // Nobody answers for it behind that.
+            self.ask(&mut progress, member, side);
+        } else {
+            progress.unasked[member][side] = true;
+        }
+        self.members[member].helper.send(frame);
+        if is_message && !is_end {
+            self.ask(&mut progress, member, side);
+            progress.is_open &= !progress.is_asking();
+        }
+    }
+
+    /// Asks a helper to say when all is written that it was sent so far for its output (0) or messages (1).
+    fn ask(&self, progress: &mut Progress, member: usize, side: usize) {
+        let role = &self.members[member].role;
+        let output = [&role.stdout, &role.stderr][side];
+        if !std::mem::take(&mut progress.unasked[member][side]) || progress.gone[member] {
+            return;
+        }
+        // Of several that become one nobody knows when they are written.
+        let ([stream], None) = (output.streams.as_slice(), &output.how) else {
+            return;
+        };
+        progress.asked[member] += 1;
+        progress.questions += 1;
+        let question = Frame::Data(*stream, Vec::new());
+        self.members[member].helper.send(question);
+        if !std::mem::replace(&mut progress.is_guarded, true) {
+            let group = self.me.clone();
+            std::thread::spawn(move || guard(&group));
+        }
+    }
+
+    /// A helper has written what it was asked for; or it writes no more, whatever it was asked.
+    fn answered(&self, member: usize, for_all: bool) {
+        {
+            let mut progress = self.progress();
+            let before = progress.asked[member];
+            progress.asked[member] = if for_all { 0 } else { before.saturating_sub(1) };
+            if before == 0 || progress.is_asking() {
+                return;
+            }
+        }
+        self.open();
+    }
+
+    /// One of a member's streams of messages has ended.
+    fn ends_message(&self, member: usize, stream: u32) {
+        {
+            let mut progress = self.progress();
+            progress.speaking[member] = progress.speaking[member].saturating_sub(1);
+            if !progress.is_told {
+                progress.held.push((member, Frame::End(stream)));
+                drop(progress);
+                self.judge(member);
+                return;
+            }
+        }
+        self.tell(member, Frame::End(stream));
+        self.judge(member);
     }
 
     fn is_error(&self, member: usize, stream: u32) -> bool {
@@ -298,44 +415,63 @@ impl Group {
 
     /// What waited is passed on, and nothing waits from now on.
     fn tell_held(&self) {
-        let mut progress = self.progress();
-        progress.is_told = true;
-        for (member, frame) in std::mem::take(&mut progress.held) {
-            self.members[member].helper.send(frame);
+        {
+            let mut progress = self.progress();
+            progress.is_told = true;
+            progress.is_open = false;
+            for (member, frame) in std::mem::take(&mut progress.held).into_iter().rev() {
+                progress.unread.push_front(Told::Helper(member, frame));
+            }
         }
+        for member in 0..self.members.len() {
+            self.judge(member);
+        }
+        self.open();
     }
 
     /// A frame from an agent, for one of the helpers or another agent.
     pub fn pass(&self, leg: usize, frame: Frame) {
-        if let Some(frame) = self.opened(leg, frame, Told::Frame) {
+        if let Some(Told::Frame(leg, frame)) = self.opened(Told::Frame(leg, frame)) {
             self.deliver(leg, frame);
         }
     }
 
-    /// What came, unless it has to wait because a host has not begun yet: helpers must hear first that they stand for something.
-    fn opened<T>(&self, leg: usize, came: T, told: impl FnOnce(T) -> Told) -> Option<T> {
+    /// What came, unless it has to wait because a host has not begun yet: helpers must hear first that they stand for something. Or because
+    /// something that came before is not written yet.
+    fn opened(&self, told: Told) -> Option<Told> {
         let mut progress = self.progress();
         if progress.is_open {
-            return Some(came);
+            return Some(told);
         }
         if !progress.over {
-            progress.unread.push_back((leg, told(came)));
+            progress.unread.push_back(told);
         }
         None
     }
 
     /// What has waited goes on its way, in the order in which it came, and what comes from now on does not wait.
     fn open(&self) {
+        if std::mem::replace(&mut self.progress().is_opening, true) {
+            return;
+        }
         loop {
             let mut progress = self.progress();
-            let Some((leg, told)) = progress.unread.pop_front() else {
-                progress.is_open = true;
-                return;
+            if progress.over {
+                progress.unread.clear();
+            }
+            let next = if progress.is_asking() {
+                None
+            } else {
+                progress.is_open = progress.unread.is_empty();
+                progress.unread.pop_front()
             };
+            progress.is_opening = next.is_some();
             drop(progress);
-            match told {
-                Told::Frame(frame) => self.deliver(leg, frame),
-                Told::Message(message) => self.take(leg, message),
+            match next {
+                None => return,
+                Some(Told::Frame(leg, frame)) => self.deliver(leg, frame),
+                Some(Told::Message(leg, message)) => self.take(leg, message),
+                Some(Told::Helper(member, frame)) => self.tell(member, frame),
             }
         }
     }
@@ -344,45 +480,35 @@ impl Group {
         let Some(number) = frame.stream() else {
             return;
         };
-        if let Frame::Data(_, bytes) = &frame {
-            self.note(|record| record.came += bytes.len() as u64);
-        }
+        let bytes = match &frame {
+            Frame::Data(_, bytes) => bytes.len() as u64,
+            _ => 0,
+        };
         match self.routes.get(&(leg, number)) {
             None => {}
-            Some(&Route::Leg(to)) => self.relay(to, frame),
+            Some(&Route::Leg((to, stream))) => {
+                self.note(|record| {
+                    record.came += bytes;
+                    record.went += bytes;
+                });
+                self.legs[to].connection.out.send(frame.renumbered(stream));
+            }
             Some(&Route::Helper(member, stream)) => {
-                match &frame {
-                    Frame::Data(_, bytes) if self.holds(member, stream, bytes) => return,
-                    Frame::End(_) if self.is_error(member, stream) => {
-                        let mut progress = self.progress();
-                        if !progress.is_told {
-                            progress.held.push((member, Frame::End(stream)));
-                            return;
-                        }
-                    }
-                    _ => {}
+                let is_error = self.is_error(member, stream);
+                let is_first = bytes > 0 && !is_error && !self.progress().is_told;
+                if is_first {
+                    self.progress().unread.push_front(Told::Frame(leg, frame));
+                    self.tell_held();
+                    return;
                 }
-                self.members[member].helper.send(frame.renumbered(stream));
+                self.note(|record| record.came += bytes);
+                match frame {
+                    Frame::Data(_, bytes) if is_error => self.says(member, stream, bytes),
+                    Frame::End(_) if is_error => self.ends_message(member, stream),
+                    frame => self.tell(member, frame.renumbered(stream)),
+                }
             }
         }
-    }
-
-    /// A frame from one agent for another one.
-    fn relay(&self, to: Stream, frame: Frame) {
-        if let Frame::Data(_, bytes) = &frame {
-            self.note(|record| record.went += bytes.len() as u64);
-        }
-        let mut progress = self.progress();
-        if progress.over {
-            return;
-        }
-        // It does not know the stream yet.
-        if !progress.started[to.0] {
-            progress.early.push((to, frame));
-            return;
-        }
-        drop(progress);
-        self.legs[to.0].connection.out.send(frame.renumbered(to.1));
     }
 
     /// A frame from a helper, for the agent.
@@ -392,6 +518,14 @@ impl Group {
         };
         if let Frame::Data(_, bytes) = &frame {
             self.note(|record| record.went += bytes.len() as u64);
+        }
+        match &frame {
+            Frame::Data(_, bytes) if bytes.is_empty() => {
+                self.answered(member, false);
+                return;
+            }
+            Frame::Reset(_) => self.answered(member, true),
+            _ => {}
         }
         let index = number.wrapping_sub(1) as usize;
         let stream = self.members[member].role.streams.get(index);
@@ -425,7 +559,8 @@ impl Group {
                 }
             }
             message => {
-                if let Some(message) = self.opened(leg, message, Told::Message) {
+                let told = self.opened(Told::Message(leg, message));
+                if let Some(Told::Message(leg, message)) = told {
                     self.take(leg, message);
                 }
             }
@@ -468,14 +603,6 @@ impl Group {
             return;
         }
         progress.started[leg] = true;
-        let early = std::mem::take(&mut progress.early);
-        for (to, frame) in early {
-            if to.0 == leg {
-                self.legs[leg].connection.out.send(frame.renumbered(to.1));
-            } else {
-                progress.early.push((to, frame));
-            }
-        }
         let missing: Vec<usize> = (0..self.legs.len())
             .filter(|&leg| !progress.started[leg])
             .collect();
@@ -566,6 +693,21 @@ impl Group {
             }
             let all: Option<Vec<Ending>> = all.into_iter().collect();
             all.map(|all| together(self.members[member].role.status, &all))
+        };
+        if let Some(ending) = ending {
+            self.progress().ending[member] = Some(ending);
+            self.judge(member);
+        }
+    }
+
+    /// Sees what a member's end means, if it has ended and all that it says is known, or matters no more.
+    fn judge(&self, member: usize) {
+        let ending = {
+            let mut progress = self.progress();
+            if !progress.is_told && progress.speaking[member] > 0 {
+                return;
+            }
+            progress.ending[member].take()
         };
         if let Some(ending) = ending {
             self.exited(member, ending);
@@ -694,6 +836,7 @@ impl Group {
             progress.taken[member]
         };
         if is_taken {
+            self.answered(member, true);
             self.kill(member);
             self.perhaps_over();
         } else {
@@ -741,6 +884,33 @@ impl Group {
     /// A connection is lost.
     pub fn lost(&self, why: &str) {
         self.abandon(why);
+    }
+}
+
+/// Ends the waiting for what is not written for long.
+fn guard(group: &Weak<Group>) {
+    let mut before = None;
+    loop {
+        std::thread::sleep(MESSAGE);
+        let Some(group) = group.upgrade() else {
+            return;
+        };
+        let is_stuck = {
+            let mut progress = group.progress();
+            if progress.over || !progress.is_asking() {
+                progress.is_guarded = false;
+                return;
+            }
+            let is_stuck = before == Some(progress.questions);
+            before = Some(progress.questions);
+            if is_stuck {
+                progress.asked.fill(0);
+            }
+            is_stuck
+        };
+        if is_stuck {
+            group.open();
+        }
     }
 }
 

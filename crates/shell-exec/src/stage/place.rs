@@ -470,18 +470,11 @@ fn is_shared(stat: &rustix::fs::Stat) -> bool {
     // Who has lost its shell does not know who else there is. What runs in the background may be one of several, for which the shell had a file open
     // that it has closed meanwhile; scripts' shells have such commands ignore Interrupt (POSIX, Asynchronous Lists).
     shell.as_raw() == 1
-        || ignores_interrupt()
+        || super::ignores(nix::sys::signal::Signal::SIGINT)
         || list.flatten().any(|entry| {
             let meta = std::fs::metadata(entry.path());
             meta.is_ok_and(|meta| (meta.dev(), meta.ino()) == (stat.st_dev, stat.st_ino))
         })
-}
-
-fn ignores_interrupt() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_none_or(|mask| mask >> (nix::libc::SIGINT - 1) & 1 == 1)
 }
 
 /// Whether messages go where output goes, in one order: into the same pipe or terminal, or to the same place of a file.

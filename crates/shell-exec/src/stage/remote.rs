@@ -222,6 +222,14 @@ fn ends_at(at: u64) -> bool {
     !appends() || cut().is_ok()
 }
 
+/// Has the kernel say now what it would say when standard output is closed: that of a mount tells only then that there is no more room.
+fn settled() -> Result<(), Errno> {
+    let Ok(copy) = rustix::stdio::stdout().try_clone_to_owned() else {
+        return Ok(());
+    };
+    nix::unistd::close(copy).map_err(|error| Errno::from_raw_os_error(error as i32))
+}
+
 /// Waits for what the broker says.
 ///
 /// # Errors
@@ -430,6 +438,7 @@ impl Stage {
                     Ok(())
                 }
             };
+            let written = written.and_then(|()| if side == 0 { settled() } else { Ok(()) });
             if let (0, Err(error)) = (side, written) {
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 if can_go_back || ignores_pipe && error == Errno::PIPE {
@@ -475,10 +484,15 @@ impl Stage {
                             Some(_) if self.has_no_reader() => {
                                 Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32))
                             }
-                            Some(ending) => {
-                                go_on(positions);
-                                Outcome::Ended(ending)
-                            }
+                            Some(ending) => match self.failure() {
+                                Some(error) if error != Errno::PIPE => {
+                                    Outcome::Lost(format!("its output cannot be written: {error}"))
+                                }
+                                _ => {
+                                    go_on(positions);
+                                    Outcome::Ended(ending)
+                                }
+                            },
                             None => Outcome::Lost("how it ended was not told".into()),
                         };
                     }
@@ -695,6 +709,9 @@ impl io::Write for LeftOut {
 }
 
 /// Runs a command again, here, and leaves out what was written for it already. Gives back how it ended.
+///
+/// # Errors
+/// It cannot be run, or begins with something else now.
 pub fn again(
     mut command: std::process::Command,
     written: Written,
@@ -702,6 +719,7 @@ pub fn again(
 ) -> io::Result<Ending> {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
+    let ignores_pipe = super::ignores(Signal::SIGPIPE);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     // A child inherits what is held back.
     let mine = held_back.thread_swap_mask(SigmaskHow::SIG_SETMASK);
@@ -714,11 +732,12 @@ pub fn again(
     let errors = std::thread::spawn(move || {
         // What it complains of may differ: it is this machine's complaint now.
         outputs.1.is_none_or(|from| {
-            copy_behind(from, rustix::stdio::stderr().as_fd(), written.errors, None);
+            // Nor is it anybody's fault if it cannot be written.
+            let _ = copy_behind(from, rustix::stdio::stderr().as_fd(), written.errors, None);
             true
         })
     });
-    let is_same = outputs.0.is_none_or(|from| {
+    let copied = outputs.0.map_or(Ok(()), |from| {
         let checksum = Some(written.checksum);
         copy_behind(
             from,
@@ -729,10 +748,17 @@ pub fn again(
     });
     let status = child.wait()?;
     let _ = errors.join();
-    if !is_same {
-        return Err(io::Error::other(
-            "it was run again, and did not begin with what was written already",
-        ));
+    match copied {
+        // It may have ended well: it could not have written that itself.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe && !ignores_pipe => {
+            return Ok(Ending::Signal(Signal::SIGPIPE as i32));
+        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(io::Error::other(
+                "it was run again, and did not begin with what was written already",
+            ));
+        }
+        _ => {}
     }
     Ok(match (status.code(), status.signal()) {
         (Some(code), _) => Ending::Status(code as u8),
@@ -740,21 +766,22 @@ pub fn again(
     })
 }
 
-/// Copies what follows the first `skipped` bytes; no: there were not so many, or others.
+/// Copies what follows the first `skipped` bytes.
+///
+/// # Errors
+/// It cannot be written; or (invalid data) there were not so many bytes, or others.
 fn copy_behind(
     mut from: impl Read,
     to: std::os::fd::BorrowedFd<'_>,
     skipped: u64,
     checksum: Option<u64>,
-) -> bool {
+) -> io::Result<()> {
     let mut left_out = LeftOut(Tally::default());
     let copied = io::copy(&mut from.by_ref().take(skipped), &mut left_out);
     let (bytes, sum) = left_out.0.sum();
     if copied.is_ok() && (bytes < skipped || checksum.is_some_and(|known| known != sum)) {
-        return false;
+        return Err(io::ErrorKind::InvalidData.into());
     }
-    if let Ok(to) = to.try_clone_to_owned() {
-        let _ = io::copy(&mut from, &mut File::from(to));
-    }
-    true
+    let to = to.try_clone_to_owned()?;
+    io::copy(&mut from, &mut File::from(to)).map(drop)
 }

@@ -67,8 +67,9 @@ pub struct Stage<'a> {
     pub stdout: Stdout,
     /// Its standard error goes where its standard output goes (`2>&1`).
     pub joined_errors: bool,
-    /// Both go to the same place, in one order, and all that is in them is the same there: one process may run it elsewhere, several may not.
-    pub merged: bool,
+    /// One process may run it elsewhere, several may not: messages go where output goes, in one order; or each of them would complain that nobody reads
+    /// it.
+    pub undivided: bool,
     /// For each host, whether the same command is there.
     pub there: Vec<There>,
 }

@@ -327,7 +327,7 @@ impl<'f, 'a> Known<'f, 'a> {
     /// How outputs for parts of a stage's input are put together, cut at line ends or between operands; none if it may not be cut.
     pub fn together(&self, stage: usize, apart: bool) -> Option<Together> {
         let call = self.call(stage)?;
-        if call.of.effect != Effect::Pure || self.facts.stages[stage].merged {
+        if call.of.effect != Effect::Pure || self.facts.stages[stage].undivided {
             return None;
         }
         if let Some(reading) = &self.readings[stage] {

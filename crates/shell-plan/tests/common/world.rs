@@ -197,7 +197,7 @@ impl World {
                 stdin,
                 stdout,
                 joined_errors: false,
-                merged: false,
+                undivided: false,
                 there: vec![there; self.hosts.len()],
             });
         }

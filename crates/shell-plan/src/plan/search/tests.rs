@@ -84,7 +84,7 @@ proptest! {
                 stdin: if k == 0 { Stdin::Other { bytes: Some(0) } } else { Stdin::Stage },
                 stdout: if k + 1 < kinds.len() { Stdout::Stage } else { Stdout::Other },
                 joined_errors: false,
-                merged: false,
+                undivided: false,
                 there: vec![There::Same; 2],
             }
         });
