@@ -136,7 +136,8 @@ def run(report, small, wanted=()):
     conclude(report, chosen, results)
     drawn = [(application, line) for application in chosen for line in lines if (application, line) in results and application != "overhead"]
     groups = [(f"{application}, {line}", {column: median(runs) for column, runs in results[application, line].items()}) for application, line in drawn]
-    report.picture("near", plot.bars("The same scripts, near the data and far from it", "seconds (logarithmic, left is faster); one machine is client, servers and line", groups, COLUMNS), "seconds")
+    if groups:
+        report.picture("near", plot.bars("The same scripts, near the data and far from it", "seconds (logarithmic, left is faster); one machine is client, servers and line", groups, COLUMNS), "seconds")
 
 
 def is_on(line, application):

@@ -45,6 +45,7 @@ impl Agent {
                     changed: meta.mtime(),
                     inode: 0,
                 },
+                is_fuse: false,
             }
         };
         agent.tell(&ToAgent::Hello(Hello {

@@ -94,27 +94,23 @@ struct Credit {
 impl Window {
     /// A stream begins with some credit: its first bytes need not wait for a round trip.
     pub fn new(first: u32) -> Arc<Window> {
-        Arc::new(Window {
-            state: Mutex::new(Credit {
-                bytes: first.into(),
-                closed: false,
-            }),
-            changed: Condvar::new(),
-            wake: eventfd(0, EventfdFlags::CLOEXEC).ok().map(Arc::new),
-            asks: false,
-        })
+        let wake = eventfd(0, EventfdFlags::CLOEXEC).ok();
+        Window::with(first, wake.map(Arc::new), false)
     }
 
     /// The same, for who sends on several streams.
     fn waking(first: u32, wake: &Arc<OwnedFd>) -> Arc<Window> {
+        Window::with(first, Some(wake.clone()), true)
+    }
+
+    fn with(first: u32, wake: Option<Arc<OwnedFd>>, asks: bool) -> Arc<Window> {
+        let bytes = first.into();
+        let closed = false;
         Arc::new(Window {
-            state: Mutex::new(Credit {
-                bytes: first.into(),
-                closed: false,
-            }),
+            state: Mutex::new(Credit { bytes, closed }),
             changed: Condvar::new(),
-            wake: Some(wake.clone()),
-            asks: true,
+            wake,
+            asks,
         })
     }
 

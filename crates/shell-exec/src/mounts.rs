@@ -34,9 +34,14 @@ impl Mount {
         is_share(&self.kind)
     }
 
+    /// Whether it is a program's.
+    pub fn is_fuse(&self) -> bool {
+        self.kind.starts_with("fuse.")
+    }
+
     /// Whether this machine may remember of its files what is so no more.
     pub fn remembers(&self) -> bool {
-        self.kind.starts_with("fuse.") || self.is_share()
+        self.is_fuse() || self.is_share()
     }
 }
 

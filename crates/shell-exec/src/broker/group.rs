@@ -130,6 +130,8 @@ struct Progress {
     unasked: Vec<[bool; 2]>,
     /// And how many of such questions it has not answered.
     asked: Vec<usize>,
+    /// Which helpers answer no more: one whose output nobody reads stops to write.
+    mute: Vec<bool>,
     /// How many questions there were.
     questions: u64,
     /// Whether somebody sees to it that nobody waits for ever.
@@ -221,6 +223,7 @@ impl Group {
                 unread: VecDeque::new(),
                 unasked: vec![[false; 2]; count],
                 asked: vec![0; count],
+                mute: vec![false; count],
                 questions: 0,
                 is_guarded: false,
                 taken: vec![false; count],
@@ -340,8 +343,8 @@ impl Group {
                 self.ask(&mut progress, other, 1);
             }
             if progress.is_asking() {
-                progress.is_open = false;
                 progress.unread.push_front(Told::Helper(member, frame));
+                self.wait(&mut progress);
                 return;
             }
         }
@@ -355,7 +358,18 @@ impl Group {
         self.members[member].helper.send(frame);
         if is_message && !is_end {
             self.ask(&mut progress, member, side);
-            progress.is_open &= !progress.is_asking();
+            if progress.is_asking() {
+                self.wait(&mut progress);
+            }
+        }
+    }
+
+    /// Has everything wait for answers.
+    fn wait(&self, progress: &mut Progress) {
+        progress.is_open = false;
+        if !std::mem::replace(&mut progress.is_guarded, true) {
+            let group = self.me.clone();
+            std::thread::spawn(move || guard(&group));
         }
     }
 
@@ -363,7 +377,7 @@ impl Group {
     fn ask(&self, progress: &mut Progress, member: usize, side: usize) {
         let role = &self.members[member].role;
         let output = [&role.stdout, &role.stderr][side];
-        if !std::mem::take(&mut progress.unasked[member][side]) || progress.gone[member] {
+        if !std::mem::take(&mut progress.unasked[member][side]) || progress.mute[member] {
             return;
         }
         // Of several that become one nobody knows when they are written.
@@ -374,18 +388,15 @@ impl Group {
         progress.questions += 1;
         let question = Frame::Data(*stream, Vec::new());
         self.members[member].helper.send(question);
-        if !std::mem::replace(&mut progress.is_guarded, true) {
-            let group = self.me.clone();
-            std::thread::spawn(move || guard(&group));
-        }
     }
 
     /// A helper has written what it was asked for; or it writes no more, whatever it was asked.
-    fn answered(&self, member: usize, for_all: bool) {
+    fn answered(&self, member: usize, is_last: bool) {
         {
             let mut progress = self.progress();
+            progress.mute[member] |= is_last;
             let before = progress.asked[member];
-            progress.asked[member] = if for_all { 0 } else { before.saturating_sub(1) };
+            progress.asked[member] = if is_last { 0 } else { before.saturating_sub(1) };
             if before == 0 || progress.is_asking() {
                 return;
             }
@@ -460,6 +471,7 @@ impl Group {
                 progress.unread.clear();
             }
             let next = if progress.is_asking() {
+                self.wait(&mut progress);
                 None
             } else {
                 progress.is_open = progress.unread.is_empty();

@@ -505,6 +505,7 @@ pub fn views(mounts: &[Mount], host: &str) -> Option<Vec<View>> {
             at: mount.at.as_os_str().as_bytes().to_vec(),
             export: export.as_os_str().as_bytes().to_vec(),
             root,
+            is_fuse: mount.is_fuse(),
         })
     })
     .collect()

@@ -21,6 +21,8 @@ pub struct View {
     pub export: Vec<u8>,
     /// The mount's own folder as the near machine sees it.
     pub root: Seen,
+    /// What is written to it goes through a program of the near machine (FUSE), piece by piece.
+    pub is_fuse: bool,
 }
 
 /// What a file looks like from one side; two sides that see the same have the same file, as far as one can tell without reading it.
