@@ -89,7 +89,7 @@ for command in 'comm - many </tmp | wc -l; echo "${PIPESTATUS[@]}"' 'grep -c -f 
 done
 is "who ignores SIGPIPE is told" "$(bash -c 'trap "" PIPE; sort many | (read -r x; echo $x); echo "${PIPESTATUS[@]}"' 2>&1)" \
     "$(near 'trap "" PIPE; sort many | (read -r x; echo $x); echo "${PIPESTATUS[@]}"' 2>&1)"
-timeout 20 nearsh -c "for i in 1 2 3 4 5 6; do cat $both | grep -c k\$i & done"
+timeout 20 nearsh -c "for i in 1 2 3 4 5 6; do cat $both | grep -c k\$i & done" >/dev/null
 is "a shell that goes before its commands" "0" "$(sleep 3 && pgrep -fc 'grep -c k[1-6]')"
 # A disk that cannot be read from somewhere on: as if it had been read from here.
 if rig in alpha sh -c 'cd /tmp && truncate -s 48m disk && mkfs.ext4 -q disk && mkdir /srv/export/worn && mount -o loop disk /srv/export/worn' 2>/dev/null; then
