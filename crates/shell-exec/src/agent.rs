@@ -421,11 +421,11 @@ impl Agent {
         });
         let hearing = quiet
             .map(|fd| std::thread::spawn(move || io::copy(&mut File::from(fd), &mut io::sink())));
-        let trouble = match combine(&join.how, join.parts, &mut *into, &room) {
-            Ok(()) => None,
+        let (trouble, is_unread) = match combine(&join.how, join.parts, &mut *into, &room) {
+            Ok(()) => (None, false),
             // Nobody wants the rest: as for a process that writes to a pipe.
-            Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => None,
-            Err(failure) => Some(failure.to_string()),
+            Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => (None, true),
+            Err(failure) => (Some(failure.to_string()), false),
         };
         let trouble = trouble.or_else(|| match looking.join() {
             Ok(None) => None,
@@ -443,6 +443,7 @@ impl Agent {
             join: number,
             position,
             trouble,
+            is_unread,
         };
         // What is not all must not be taken for it: that is told before the end.
         if has_failed {

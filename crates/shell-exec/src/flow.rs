@@ -19,6 +19,9 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::wire::FIRST_IN;
 use crate::wire::{Frame, PIECE, WINDOW};
 
+/// How much a pipe holds, if nobody has said otherwise (pipe(7)).
+pub(crate) const PIPE_BYTES: usize = 64 << 10;
+
 /// What a mutex guards, also when a thread has panicked with it.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What a thread that panicked has left is a queue or a number: whole after each step.

@@ -231,6 +231,7 @@ fn elsewhere(
     let adds_umask = hosts.iter().any(|(host, _)| stage.adds_umask(host));
     let changed = stage.changed(place.as_ref().ok(), &stdio[1]);
     let bytes = |text: &OsStr| text.as_bytes().to_vec();
+    let is_merged = place::is_merged();
     let call = StageCall {
         shell: nix::unistd::getppid().as_raw(),
         began,
@@ -243,7 +244,7 @@ fn elsewhere(
         folder: bytes(folder.as_os_str()),
         limits: limits(adds_umask),
         stdio,
-        is_merged: place::is_merged(),
+        is_merged,
         program: bytes(program.as_os_str()),
         place,
     };
@@ -262,7 +263,7 @@ fn elsewhere(
             command.args(&words[1..]).env_clear();
             command.envs(environment.iter().map(|(name, value)| (name, value)));
             std::os::unix::process::CommandExt::arg0(&mut command, &words[0]);
-            match remote::again(command, written, &held_back) {
+            match remote::again(command, written, is_merged, &held_back) {
                 Ok(ending) => ending,
                 Err(error) => {
                     return Some(Failure {

@@ -12,7 +12,7 @@ use shell_plan::annotation::Status;
 use super::host::Connection;
 use super::work::{Role, Stream};
 use crate::combine;
-use crate::flow::Outgoing;
+use crate::flow::{Outgoing, PIPE_BYTES};
 use crate::wire::{Ending, Frame, FromAgent, FromBroker, Job, Misfit, Record, ToAgent, Used};
 
 /// A stage that runs elsewhere, and its helper.
@@ -147,6 +147,8 @@ struct Progress {
     used: Vec<Option<Used>>,
     /// Of each leg's joins, whether they have.
     joined: Vec<Vec<bool>>,
+    /// Whether somebody did not want all that a member's processes printed together.
+    unread_output: Vec<bool>,
     /// Where each member's input and output ended.
     positions: Vec<[Option<u64>; 2]>,
     /// How each member has ended, while it is not known whether it has said something.
@@ -236,6 +238,7 @@ impl Group {
                 joined: (legs.iter())
                     .map(|leg| vec![false; leg.job.joins.len()])
                     .collect(),
+                unread_output: vec![false; count],
                 positions: vec![[None; 2]; count],
                 ending: vec![None; count],
                 speaking: (members.iter())
@@ -596,8 +599,9 @@ impl Group {
                 join,
                 position,
                 trouble,
+                is_unread,
                 ..
-            } => self.joined(leg, join as usize, position, trouble),
+            } => self.joined(leg, join as usize, position, trouble, is_unread),
             FromAgent::Started { .. }
             | FromAgent::Refused { .. }
             | FromAgent::Failed { .. }
@@ -712,14 +716,28 @@ impl Group {
         }
     }
 
+    /// Whether all that puts together what a member's processes print has ended.
+    fn has_joined(&self, progress: &Progress, member: usize) -> bool {
+        let legs = self.legs.iter().zip(&progress.joined);
+        let mut joins = legs.flat_map(|(leg, joined)| leg.descriptor_of.iter().zip(joined));
+        joins.all(|(of, &is)| is || *of != Some((member, 1)))
+    }
+
     /// Sees what a member's end means, if it has ended and all that it says is known, or matters no more.
     fn judge(&self, member: usize) {
         let ending = {
             let mut progress = self.progress();
-            if !progress.is_told && progress.speaking[member] > 0 {
+            if !progress.is_told && progress.speaking[member] > 0
+                || !self.has_joined(&progress, member)
+            {
                 return;
             }
-            progress.ending[member].take()
+            // What one process writes waits for its reader when the pipe is full, and one that ends without having read it ends the process.
+            let written = progress.used[member].map_or(0, |used| used.written);
+            let is_ended = progress.unread_output[member] && written > PIPE_BYTES as u64;
+            let ending = progress.ending[member].take();
+            let by_pipe = Ending::Signal(nix::sys::signal::Signal::SIGPIPE as i32);
+            ending.map(|ending| if is_ended { by_pipe } else { ending })
         };
         if let Some(ending) = ending {
             self.exited(member, ending);
@@ -727,22 +745,34 @@ impl Group {
     }
 
     /// A join has ended.
-    fn joined(&self, leg: usize, join: usize, position: Option<u64>, trouble: Option<String>) {
+    fn joined(
+        &self,
+        leg: usize,
+        join: usize,
+        position: Option<u64>,
+        trouble: Option<String>,
+        is_unread: bool,
+    ) {
         if let Some(why) = trouble {
             (self.otherwise)(Misfit::Apart, false);
             self.abandon(&why);
             return;
         }
+        let descriptor = self.legs[leg].descriptor_of.get(join).copied().flatten();
         {
             let mut progress = self.progress();
             let Some(joined) = progress.joined[leg].get_mut(join) else {
                 return;
             };
             *joined = true;
-            let descriptor = self.legs[leg].descriptor_of.get(join).copied().flatten();
             if let Some((member, side)) = descriptor {
-                progress.positions[member][side] = position;
+                let known = &mut progress.positions[member][side];
+                *known = (*known).max(position);
+                progress.unread_output[member] |= side == 1 && is_unread;
             }
+        }
+        if let Some((member, 1)) = descriptor {
+            self.judge(member);
         }
         self.settle();
         self.perhaps_over();

@@ -294,7 +294,8 @@ impl Making<'_> {
             clean,
             quiet,
         };
-        Ok(self.join(leg, join, None))
+        let member = self.group.lanes_end - 1 - self.group.stages.start;
+        Ok(self.join(leg, join, Some((member, 1))))
     }
 
     /// The files, or the lines of one, that a lane's first stage reads on its host.
@@ -616,6 +617,7 @@ impl Making<'_> {
         let leg = self.leg(host);
         let stage = self.group.lanes_end - 1;
         let parts: Vec<Source> = edges.iter().map(|edge| self.source(*edge, leg)).collect();
+        let output = Some((stage - self.group.stages.start, 1));
         match how {
             Combiner::Merge(words) => {
                 let mut all = words.clone();
@@ -641,7 +643,7 @@ impl Making<'_> {
                     clean: Vec::new(),
                     quiet: None,
                 };
-                let edge = self.join(leg, join, None);
+                let edge = self.join(leg, join, output);
                 let stdin = self.source(edge, leg);
                 self.begin(stage, leg, words.clone(), stdin, Vec::new())
             }
@@ -653,7 +655,7 @@ impl Making<'_> {
                     clean: Vec::new(),
                     quiet: None,
                 };
-                Ok(self.join(leg, join, None))
+                Ok(self.join(leg, join, output))
             }
         }
     }

@@ -495,20 +495,26 @@ pub fn views(mounts: &[Mount], host: &str) -> Option<Vec<View>> {
         Some((mount, export))
     })
     .map(|(mount, export)| {
-        let stat = statat(rustix::fs::CWD, &mount.at, AtFlags::empty()).ok()?;
+        let stat = match statat(rustix::fs::CWD, &mount.at, AtFlags::empty()) {
+            Ok(stat) => stat,
+            // Somebody else's: nothing of it is this user's.
+            Err(rustix::io::Errno::ACCESS) => return Some(None),
+            Err(_) => return None,
+        };
         let mut root = seen(&stat, mount);
         // A node has the same file system there, whose root has one number everywhere, or but the folder over which that is mounted elsewhere.
         if Placement::read(host).is_some() {
             root.inode = stat.st_ino;
         }
-        Some(View {
+        Some(Some(View {
             at: mount.at.as_os_str().as_bytes().to_vec(),
             export: export.as_os_str().as_bytes().to_vec(),
             root,
             is_fuse: mount.is_fuse(),
-        })
+        }))
     })
-    .collect()
+    .collect::<Option<Vec<Option<View>>>>()
+    .map(|views| views.into_iter().flatten().collect())
 }
 
 #[cfg(test)]

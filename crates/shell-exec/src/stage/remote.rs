@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use super::join::{Joining, Parts};
 use super::progress::Progress;
 use super::refresh::Changed;
-use crate::flow::{Inbox, Incoming, Outgoing, Tally, Window, receive_all, send_all};
+use crate::flow::{Inbox, Incoming, Outgoing, PIPE_BYTES, Tally, Window, receive_all, send_all};
 use crate::wire::{
     Ending, FIRST_IN, Frame, FromBroker, Output, StageCall, Stdio, ToBroker, WINDOW,
 };
@@ -413,6 +413,7 @@ impl Stage {
         let (out, how) = (self.out.clone(), output.how.clone());
         let failed = self.output_failed.clone();
         let (can_go_back, ignores_pipe) = (self.can_go_back(), self.again && self.ignores_pipe);
+        let is_ended = !self.ignores_pipe;
         let (tally, joining) = (self.written[side].clone(), self.joining.clone());
         let pump = std::thread::spawn(move || {
             let written = match (fd, streams.as_slice(), how) {
@@ -439,6 +440,10 @@ impl Stage {
                 }
             };
             let written = written.and_then(|()| if side == 0 { settled() } else { Ok(()) });
+            if (side, written) == (1, Err(Errno::PIPE)) && is_ended {
+                // It would have been ended by its first message.
+                out.tell(&ToBroker::Signal(Signal::SIGPIPE as i32));
+            }
             if let (0, Err(error)) = (side, written) {
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 if can_go_back || ignores_pipe && error == Errno::PIPE {
@@ -715,12 +720,21 @@ impl io::Write for LeftOut {
 pub fn again(
     mut command: std::process::Command,
     written: Written,
+    is_merged: bool,
     held_back: &SigSet,
 ) -> io::Result<Ending> {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
     let ignores_pipe = super::ignores(Signal::SIGPIPE);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // What goes to one place is counted together, and comes together again.
+    let merged = if is_merged {
+        let (from, to) = io::pipe()?;
+        command.stdout(to.try_clone()?).stderr(to);
+        Some(from)
+    } else {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        None
+    };
     // A child inherits what is held back.
     let mine = held_back.thread_swap_mask(SigmaskHow::SIG_SETMASK);
     let child = command.spawn();
@@ -728,7 +742,10 @@ pub fn again(
         let _ = mine.thread_set_mask();
     }
     let mut child = child?;
-    let outputs = (child.stdout.take(), child.stderr.take());
+    // It has the pipe's ends for writing, too.
+    drop(command);
+    let output = child.stdout.take().map(OwnedFd::from);
+    let outputs = (output.or(merged.map(OwnedFd::from)), child.stderr.take());
     let errors = std::thread::spawn(move || {
         // What it complains of may differ: it is this machine's complaint now.
         outputs.1.is_none_or(|from| {
@@ -740,7 +757,7 @@ pub fn again(
     let copied = outputs.0.map_or(Ok(()), |from| {
         let checksum = Some(written.checksum);
         copy_behind(
-            from,
+            File::from(from),
             rustix::stdio::stdout().as_fd(),
             written.output,
             checksum,
@@ -782,6 +799,24 @@ fn copy_behind(
     if copied.is_ok() && (bytes < skipped || checksum.is_some_and(|known| known != sum)) {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let to = to.try_clone_to_owned()?;
-    io::copy(&mut from, &mut File::from(to)).map(drop)
+    let mut to = File::from(to.try_clone_to_owned()?);
+    let mut piece = vec![0; PIPE_BYTES];
+    let mut all = bytes;
+    loop {
+        let had = match from.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            had => had?,
+        };
+        if had == 0 {
+            return Ok(());
+        }
+        all += had as u64;
+        match to.write_all(&piece[..had]) {
+            // A pipe would have taken so much from it whether somebody reads or not.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe && all <= PIPE_BYTES as u64 => {
+                return Ok(());
+            }
+            written => written?,
+        }
+    }
 }

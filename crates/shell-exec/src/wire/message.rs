@@ -144,6 +144,8 @@ pub enum FromAgent {
         position: Option<u64>,
         /// Why what it wrote is not all; told before the end of its stream.
         trouble: Option<String>,
+        /// Nobody wanted the rest.
+        is_unread: bool,
     },
     /// The answer to a ping.
     Pong(u32),
