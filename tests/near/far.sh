@@ -145,6 +145,16 @@ for command in 'cat missing big >log 2>&1' 'grep -h . big missing >log 2>&1' '{ 
         sleep 0.6
     done
 done
+command='trap "" PIPE; cat big | (sleep 0.6; read -r x; echo "$x"); echo "${PIPESTATUS[@]}"'
+wanted=$(bash -c "$command" 2>&1)
+for i in 1 2 3 4; do
+    rig slow alpha 20mbit
+    { sleep 0.3 && rig cut alpha; } &
+    is "cut, and who ignores SIGPIPE is told" "$wanted" "$(near "$command" 2>&1)"
+    wait %%
+    rig heal alpha
+    sleep 0.6
+done
 fifo=$(mktemp -u)
 mkfifo "$fifo"
 command="(exec 5<$fifo; sleep 0.1) & exec 3>$fifo;"' sleep 0.3; wait; cat many missing big 2>&3 | wc -l >/dev/null; echo "${PIPESTATUS[@]}"'

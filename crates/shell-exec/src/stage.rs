@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+use crate::agent::launch::{self, Launch};
 use crate::mounts::{self, Mount};
 use crate::program::{self, Found};
 use crate::wire::{Ending, Frame, Limits, StageCall, Stdio, ToBroker};
@@ -259,11 +260,18 @@ fn elsewhere(
         }
         Outcome::Ended(ending) => ending,
         Outcome::Again(written, held_back) => {
-            let mut command = std::process::Command::new(program);
-            command.args(&words[1..]).env_clear();
-            command.envs(environment.iter().map(|(name, value)| (name, value)));
-            std::os::unix::process::CommandExt::arg0(&mut command, &words[0]);
-            match remote::again(command, written, is_merged, &held_back) {
+            let launch = Launch {
+                program: bytes(program.as_os_str()),
+                limits: limits(false),
+                access: None,
+                is_restricted: false,
+            };
+            let ran = launch::command(&launch).and_then(|mut command| {
+                command.args(words).env_clear();
+                command.envs(environment.iter().map(|(name, value)| (name, value)));
+                remote::again(command, written, is_merged, &held_back)
+            });
+            match ran {
                 Ok(ending) => ending,
                 Err(error) => {
                     return Some(Failure {

@@ -673,35 +673,20 @@ impl Feed {
     }
 }
 
-/// Our own program, about to become the command; through a shell where signals are to be ignored, which that can do and Rust cannot.
+/// Our own program, about to become the command.
 fn command(
     process: &Process,
     words: &[Vec<u8>],
     program: &Path,
     views: &Views,
 ) -> Result<Command, String> {
-    let me = std::env::current_exe().map_err(|error| error.to_string())?;
     let launch = Launch {
         program: program.as_os_str().as_bytes().to_vec(),
         limits: process.limits.clone(),
         access: process.access.clone(),
         is_restricted: views.is_restricted,
     };
-    let mut command = if process.limits.ignored.is_empty() {
-        Command::new(&me)
-    } else {
-        let ignored: Vec<String> = (process.limits.ignored.iter())
-            .map(ToString::to_string)
-            .collect();
-        let mut shell = Command::new("/bin/sh");
-        shell
-            .arg("-c")
-            .arg(format!("trap '' {}; exec \"$@\"", ignored.join(" ")))
-            .arg("sh")
-            .arg(&me);
-        shell
-    };
-    command.arg(launch::WORD).arg(launch.to_word());
+    let mut command = launch::command(&launch).map_err(told)?;
     command.args(words.iter().map(|word| OsStr::from_bytes(word)));
     command.env_clear();
     for pair in &process.environment {

@@ -4,8 +4,10 @@
 //! made the command does not run.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use landlock::{
     ABI, Access as _, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -27,7 +29,7 @@ pub const WORD: &str = "@launch";
 pub struct Launch {
     /// The command's file.
     pub program: Vec<u8>,
-    /// Mask and limits; signals were seen to before.
+    /// Mask, limits, and signals that are ignored.
     pub limits: Limits,
     /// What it may touch; none: anything.
     pub access: Option<Vec<Access>>,
@@ -49,6 +51,30 @@ impl Launch {
         let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
         postcard::from_bytes(&bytes?).ok()
     }
+}
+
+/// Our own program, about to become a command whose words are its further arguments; through a shell where signals are to be ignored, which that can do
+/// and Rust cannot.
+///
+/// # Errors
+/// It is not known where our program lies.
+pub fn command(launch: &Launch) -> io::Result<Command> {
+    let me = std::env::current_exe()?;
+    let ignored = launch.limits.ignored.iter();
+    let ignored: Vec<String> = ignored.map(ToString::to_string).collect();
+    let mut command = if ignored.is_empty() {
+        Command::new(&me)
+    } else {
+        let mut shell = Command::new("/bin/sh");
+        shell
+            .arg("-c")
+            .arg(format!("trap '' {}; exec \"$@\"", ignored.join(" ")))
+            .arg("sh")
+            .arg(&me);
+        shell
+    };
+    command.arg(WORD).arg(launch.to_word());
+    Ok(command)
 }
 
 /// Becomes the command whose words follow the launch itself. Comes back with what went wrong, for people.
