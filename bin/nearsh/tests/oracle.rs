@@ -436,7 +436,10 @@ fn scripts_give_the_same_where_disks_are_full() {
 /// What differs where disks are full.
 fn where_full(client: &Client, case: &Case, full: &Cell<usize>) -> String {
     let (mut own, near) = client.both(case, || ());
-    if own.status == Some(137) {
+    // Nor can those say what they meet that send messages nowhere.
+    let quiet = b"2>/dev/null";
+    let is_quiet = case.script.windows(quiet.len()).any(|part| part == quiet);
+    if own.status == Some(137) || is_quiet {
         return String::new();
     }
     // sshfs has no word for a full disk, and tells most commands of it too late, or never: they go on with what they have not written. What runs
