@@ -748,11 +748,10 @@ pub fn again(
     let outputs = (output.or(merged.map(OwnedFd::from)), child.stderr.take());
     let errors = std::thread::spawn(move || {
         // What it complains of may differ: it is this machine's complaint now.
-        outputs.1.is_none_or(|from| {
+        if let Some(from) = outputs.1 {
             // Nor is it anybody's fault if it cannot be written.
             let _ = copy_behind(from, rustix::stdio::stderr().as_fd(), written.errors, None);
-            true
-        })
+        }
     });
     let copied = outputs.0.map_or(Ok(()), |from| {
         let checksum = Some(written.checksum);
