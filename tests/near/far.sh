@@ -34,6 +34,12 @@ for i in 1 2 3; do
 done
 nearsh stats | grep -q 'alpha.* cat$' && echo "ok they ran there" || echo "WRONG nothing ran there"
 
+# A neighbour that fails to start, or that only runs here, is waited for no longer than it takes to see that (0.4 s were waited for before).
+before=${EPOCHREALTIME/./}
+for i in 1 2 3 4 5; do near 'cat n | sort >/nonexistent/x; sort </nonexistent/x | cat - n | wc -l; cat n | sort >/dev/full; cat n | sort >&-' 2>/dev/null; done >/dev/null
+took=$((${EPOCHREALTIME/./} - before))
+[[ $took -lt 5000000 ]] && echo "ok nobody waits for who does not come" || echo "WRONG neighbours that did not come were waited for: $took us"
+
 home=$(mktemp -d)
 : >"$home/.jq"
 echo '{"a":1}' >j

@@ -256,7 +256,7 @@ fn chain(
             folder,
             mounts,
         };
-        let [input, output] = seen.stdio().unwrap_or([Stdio::Here, Stdio::Here]);
+        let [input, output] = seen.stdio().map(|stdio| stdio.unwrap_or(Stdio::Here));
         // Pipes have numbers of their own, which no other has: those of the stages before them.
         let pipe = |behind: usize| Stdio::Pipe(behind as u64);
         let mut table = [

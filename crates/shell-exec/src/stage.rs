@@ -181,10 +181,10 @@ fn elsewhere(
         folder: &folder,
         mounts: &mounts,
     };
-    let (stdio, is_plain) = match stage.stdio() {
-        Some(stdio) => (stdio, true),
-        None => ([Stdio::Here, Stdio::Here], false),
-    };
+    let stdio = stage.stdio();
+    let is_plain = stdio.iter().all(Option::is_some) && stage.has_usual_errors();
+    // A neighbour waits at the other one all the same, if that is a pipe.
+    let stdio = stdio.map(|stdio| stdio.unwrap_or(Stdio::Here));
     // A shim does not know its pipeline; any pipe may lead to another one.
     let has_neighbour = |step: isize, stdio: &Stdio| {
         let has = tag.is_none_or(|tag| {
@@ -196,10 +196,12 @@ fn elsewhere(
     let follows = has_neighbour(-1, &stdio[0]);
     let reads_there = matches!(stdio[0], Stdio::There { .. });
     // Most stages have nothing to do with any mount: for them nothing is read and asked.
-    let place = if is_plain && (follows || reads_there || stage.may_name_files_there()) {
+    let place = if !(follows || reads_there || stage.may_name_files_there()) {
+        Err("it has nothing to do with another machine".into())
+    } else if is_plain {
         stage.place(&stdio)
     } else {
-        Err("it has nothing to do with another machine".into())
+        Err("one of its descriptors 0, 1 and 2 is closed, or a device".into())
     };
     let list = |what: &str| {
         let wanted = environment

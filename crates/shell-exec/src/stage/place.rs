@@ -328,11 +328,17 @@ impl Stage<'_> {
         Changed::of(written.chain(output).filter(forgets))
     }
 
-    /// Descriptors 0 and 1 of this process. `None`: the command would fail with one of them, or do with it what only it knows.
-    pub fn stdio(&self) -> Option<[Stdio; 2]> {
-        let input = self.one(rustix::stdio::stdin(), OFlags::WRONLY)?;
-        let output = self.one(rustix::stdio::stdout(), OFlags::RDONLY)?;
-        Some([input, output])
+    /// Descriptors 0 and 1 of this process. `None`: the command would fail with it, or do with it what only it knows.
+    pub fn stdio(&self) -> [Option<Stdio>; 2] {
+        [
+            self.one(rustix::stdio::stdin(), OFlags::WRONLY),
+            self.one(rustix::stdio::stdout(), OFlags::RDONLY),
+        ]
+    }
+
+    /// Whether messages go where any process could write them. A command may see that it cannot, and end otherwise for it.
+    pub fn has_usual_errors(&self) -> bool {
+        self.one(rustix::stdio::stderr(), OFlags::RDONLY).is_some()
     }
 
     /// Whether a mount of a host has the host's mask for new files besides the user's.

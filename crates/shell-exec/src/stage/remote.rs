@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long neighbours are waited for by a shim, which does not know whether there are any. The shell starts the stages of a pipeline one after the other,
 /// at once.
 const GRACE: Duration = Duration::from_millis(5);
-/// And by a stage that knows of them: they may have failed to start.
+/// And by a stage that knows of them. One that has failed to start is known by its pipe; others may be held up.
 const LONG_GRACE: Duration = Duration::from_millis(400);
 
 /// Signals that a command elsewhere is to get if this process gets them.
@@ -111,9 +111,10 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
     let is_loose = call.helpers.is_empty();
     let command = OsString::from_vec(call.words.first().cloned().unwrap_or_default());
     let is_written_there = matches!(call.stdio[1], Stdio::There { .. });
-    let mut grace = Some(if is_loose { GRACE } else { LONG_GRACE });
+    let grace = Some(if is_loose { GRACE } else { LONG_GRACE });
     let follows = (call.place.as_ref()).is_ok_and(|place| place.touched.is_empty());
     let follows = is_loose && follows && matches!(call.stdio[0], Stdio::Pipe(_));
+    let stdio = call.stdio.clone();
     let mut signals = SigSet::empty();
     for signal in PASSED_ON {
         if !ignored.contains(&(signal as i32)) {
@@ -134,7 +135,14 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
     if asked.is_err() {
         return Outcome::Here(String::new());
     }
-    let role = match answer(&broker, &signals, &held, &held_back, &mut grace, follows) {
+    let waiting = Waiting {
+        signals: &signals,
+        held: &held,
+        held_back: &held_back,
+        follows,
+        stdio,
+    };
+    let role = match waiting.answer(&broker, grace) {
         Ok(role) => role,
         Err(why) => return Outcome::Here(why),
     };
@@ -230,99 +238,137 @@ fn settled() -> Result<(), Errno> {
     nix::unistd::close(copy).map_err(|error| Errno::from_raw_os_error(error as i32))
 }
 
-/// Waits for what the broker says.
-///
-/// # Errors
-/// Why the command is to run here.
-fn answer(
-    broker: &UnixStream,
-    signals: &SignalFd,
-    held: &Held,
-    held_back: &SigSet,
-    grace: &mut Option<Duration>,
+/// A stage that nobody has told where to run.
+struct Waiting<'a> {
+    signals: &'a SignalFd,
+    held: &'a Held,
+    held_back: &'a SigSet,
+    /// It was called by a shim, and what it reads may come from another one.
     follows: bool,
-) -> Result<Role, String> {
-    let mut patience = Some(PATIENCE);
-    loop {
-        let most = grace.or(patience).map(|p| Timespec {
-            tv_sec: p.as_secs().cast_signed(),
-            tv_nsec: p.subsec_nanos().into(),
+    stdio: [Stdio; 2],
+}
+
+impl Waiting<'_> {
+    /// Waits for what the broker says. `grace`: how long for neighbours.
+    ///
+    /// # Errors
+    /// Why the command is to run here.
+    fn answer(self, broker: &UnixStream, mut grace: Option<Duration>) -> Result<Role, String> {
+        let Waiting {
+            signals,
+            held,
+            held_back,
+            follows,
+            stdio,
+        } = self;
+        let mut patience = Some(PATIENCE);
+        // Where neighbours may be, as far as is known.
+        let mut ends = stdio.map(|stdio| match stdio {
+            Stdio::Pipe(_) => Some(stdio),
+            _ => None,
         });
-        let stdin = rustix::stdio::stdin();
-        let mut polled = vec![
-            PollFd::new(broker, PollFlags::IN),
-            PollFd::new(signals, PollFlags::IN),
-        ];
-        if grace.is_some() && follows {
-            polled.push(PollFd::new(&stdin, PollFlags::IN));
-        }
-        let came = match poll(&mut polled, most.as_ref()) {
-            Ok(0) if grace.is_none() => {
-                return Err("nearsh's process in the background does not answer".into());
-            }
-            Ok(came) => came,
-            Err(Errno::INTR) => continue,
-            Err(error) => return Err(error.to_string()),
-        };
-        let has_input = polled
-            .get(2)
-            .is_some_and(|stdin| !stdin.revents().is_empty());
-        if grace.is_some() && (came == 0 || has_input) {
-            // Who writes already, or does not come, is no neighbour that waits as we do.
-            *grace = None;
-            let _ = Frame::of(&ToBroker::Alone).write(&mut &*broker);
-            continue;
-        }
-        let (said, signalled) = (
-            !polled[0].revents().is_empty(),
-            !polled[1].revents().is_empty(),
-        );
-        if signalled {
-            // Nothing runs yet: it means this process, as it would have meant the command.
-            let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&held.before), None);
-            if let Some(held) = Held::hold(held_back) {
-                std::mem::forget(held);
-            }
-        }
-        if !said {
-            continue;
-        }
-        // Read without a buffer: what follows belongs to somebody else.
-        let payload = match Frame::read(&mut &*broker) {
-            Ok(Some(Frame::Message(payload))) => payload,
-            Ok(Some(_)) => return Err(PUZZLING.into()),
-            _ => return Err(GONE.into()),
-        };
-        match Frame::message(&payload).map_err(|error| error.to_string())? {
-            FromBroker::Wait => patience = None,
-            FromBroker::Remote {
-                stdin,
-                stdout,
-                stderr,
-                files,
-                again,
-                is_last,
-                host,
-            } => {
-                if Frame::of(&ToBroker::Taken).write(&mut &*broker).is_err() {
-                    return Err(GONE.into());
+        loop {
+            let most = grace.or(patience).map(|p| Timespec {
+                tv_sec: p.as_secs().cast_signed(),
+                tv_nsec: p.subsec_nanos().into(),
+            });
+            let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
+            let input = if follows {
+                PollFlags::IN
+            } else {
+                PollFlags::empty()
+            };
+            let mut polled = vec![
+                PollFd::new(broker, PollFlags::IN),
+                PollFd::new(signals, PollFlags::IN),
+            ];
+            // That nobody has a pipe's other end any more is said without being asked for.
+            let sides = [
+                PollFd::new(&stdin, input),
+                PollFd::new(&stdout, PollFlags::empty()),
+            ];
+            let watched: Vec<usize> = (0..2)
+                .filter(|&side| grace.is_some() && ends[side].is_some())
+                .collect();
+            polled.extend(watched.iter().map(|&side| sides[side].clone()));
+            let came = match poll(&mut polled, most.as_ref()) {
+                Ok(0) if grace.is_none() => {
+                    return Err("nearsh's process in the background does not answer".into());
                 }
-                return Ok(Role {
-                    host,
+                Ok(came) => came,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.to_string()),
+            };
+            let mut has_input = false;
+            for (&side, polled) in watched.iter().zip(&polled[2..]) {
+                let came = polled.revents();
+                has_input |= came.contains(PollFlags::IN);
+                if came.intersects(PollFlags::HUP | PollFlags::ERR) {
+                    // The neighbour has failed to start, for a redirection of its own as a rule: nobody comes.
+                    let end = ends[side].take().unwrap_or(Stdio::Here);
+                    let _ = Frame::of(&ToBroker::Here {
+                        stdio: [Stdio::Here, end],
+                    })
+                    .write(&mut &*broker);
+                }
+            }
+            if grace.is_some() && (came == 0 || has_input) {
+                // Who writes already, or does not come, is no neighbour that waits as we do.
+                grace = None;
+                let _ = Frame::of(&ToBroker::Alone).write(&mut &*broker);
+                continue;
+            }
+            let (said, signalled) = (
+                !polled[0].revents().is_empty(),
+                !polled[1].revents().is_empty(),
+            );
+            if signalled {
+                // Nothing runs yet: it means this process, as it would have meant the command.
+                let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&held.before), None);
+                if let Some(held) = Held::hold(held_back) {
+                    std::mem::forget(held);
+                }
+            }
+            if !said {
+                continue;
+            }
+            // Read without a buffer: what follows belongs to somebody else.
+            let payload = match Frame::read(&mut &*broker) {
+                Ok(Some(Frame::Message(payload))) => payload,
+                Ok(Some(_)) => return Err(PUZZLING.into()),
+                _ => return Err(GONE.into()),
+            };
+            match Frame::message(&payload).map_err(|error| error.to_string())? {
+                FromBroker::Wait => patience = None,
+                FromBroker::Remote {
                     stdin,
                     stdout,
                     stderr,
                     files,
                     again,
                     is_last,
-                });
-            }
-            FromBroker::Local { why } | FromBroker::Lost(why) => return Err(why),
-            FromBroker::Exited { .. }
-            | FromBroker::Done { .. }
-            | FromBroker::Records(_)
-            | FromBroker::Hosts { .. } => {
-                return Err(PUZZLING.into());
+                    host,
+                } => {
+                    if Frame::of(&ToBroker::Taken).write(&mut &*broker).is_err() {
+                        return Err(GONE.into());
+                    }
+                    return Ok(Role {
+                        host,
+                        stdin,
+                        stdout,
+                        stderr,
+                        files,
+                        again,
+                        is_last,
+                    });
+                }
+                FromBroker::Local { why } | FromBroker::Lost(why) => return Err(why),
+                FromBroker::Exited { .. }
+                | FromBroker::Done { .. }
+                | FromBroker::Records(_)
+                | FromBroker::Hosts { .. } => {
+                    return Err(PUZZLING.into());
+                }
             }
         }
     }
