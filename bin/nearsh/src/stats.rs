@@ -25,7 +25,8 @@ pub fn text(records: &[Record]) -> String {
             record.planned as f64 / 1e3,
         );
         if let Some(trouble) = &record.trouble {
-            text += &format!(" (here: {trouble})");
+            let what = if record.is_lost { "lost" } else { "here" };
+            text += &format!(" ({what}: {trouble})");
         }
         text.push('\n');
     }

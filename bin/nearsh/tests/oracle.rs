@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // tallies are for people
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
@@ -393,11 +393,7 @@ fn scripts_give_the_same_when_connections_fail() {
                 }
             });
             rig(&["heal", host]);
-            let is_lost = |text: &[u8]| String::from_utf8_lossy(text).contains("was not run again");
-            // Some scripts send messages nowhere; the status is seen then.
-            let has_status = |text: &[u8]| text.windows(3).any(|part| part == b"255");
-            let is_unseen = has_status(&near.stdout) && !has_status(&own.stdout);
-            if is_lost(&near.stderr) || is_lost(&near.stdout) || is_unseen {
+            if client.has_lost() {
                 client.lost.set(client.lost.get() + 1);
                 return String::new();
             }
@@ -472,6 +468,8 @@ struct Client {
     rng: RefCell<Rng>,
     /// Scripts of which a stage was lost.
     lost: Cell<usize>,
+    /// What is known to have been lost.
+    known: RefCell<BTreeSet<String>>,
 }
 
 impl Client {
@@ -482,6 +480,23 @@ impl Client {
         fault();
         let near = [NEARSH, "--offload=always", &option];
         (own, run(case, &near, &self.slot, &self.template))
+    }
+
+    /// What ran on hosts lately.
+    fn records(&self) -> String {
+        let mut command = Command::new(NEARSH);
+        command
+            .arg("stats")
+            .env("XDG_STATE_HOME", self.slot.folder.join("state"));
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    }
+
+    /// Whether something has been lost that had not been when this was asked last.
+    fn has_lost(&self) -> bool {
+        let records = self.records();
+        let lost = records.lines().filter(|line| line.contains(" (lost: "));
+        let mut known = self.known.borrow_mut();
+        lost.filter(|line| known.insert((*line).to_owned())).count() > 0
     }
 }
 
@@ -554,6 +569,7 @@ fn in_rig(judge: &dyn Fn(&Client, &Case) -> String) {
         template: variable("PERDURE_TEMPLATE"),
         rng: RefCell::new(Rng::new(Rng::seed_from_env())),
         lost: Cell::new(0),
+        known: RefCell::default(),
     };
     let mut wrong = String::new();
     let mut count = 0;
@@ -565,8 +581,7 @@ fn in_rig(judge: &dyn Fn(&Client, &Case) -> String) {
         }
     }
     // Of the last thousand groups, which are those of some hundred scripts.
-    let records = Command::new(NEARSH).arg("stats").output().unwrap().stdout;
-    let records = String::from_utf8(records).unwrap();
+    let records = client.records();
     let here = records.lines().filter(|line| line.contains("(here: "));
     println!(
         "{count} scripts, {} with a stage that was lost; of the last {} groups {} ran here",

@@ -613,6 +613,7 @@ impl Broker {
             expected_came: group.output_bytes as u64,
             went: 0,
             trouble: None,
+            is_lost: false,
         };
         // If something is not as it was taken to be, the same stages are planned again.
         let otherwise = {

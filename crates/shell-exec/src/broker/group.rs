@@ -294,10 +294,11 @@ impl Group {
     }
 
     /// It is over: for those who ask what was.
-    fn keep(&self, trouble: Option<&str>) {
+    fn keep(&self, trouble: Option<&str>, is_lost: bool) {
         self.note(|record| {
             record.took = self.since.elapsed().as_micros() as u64;
             record.trouble = trouble.map(str::to_owned);
+            record.is_lost = is_lost;
             self.records.add(record.clone());
         });
     }
@@ -567,7 +568,7 @@ impl Group {
                     return;
                 }
                 self.cancel();
-                self.keep(Some(&why));
+                self.keep(Some(&why), false);
                 match misfit {
                     Some(misfit) => (self.otherwise)(misfit, true),
                     None => self.tell_all(&FromBroker::Local { why }),
@@ -818,11 +819,15 @@ impl Group {
 
     /// All of it is to run here.
     pub fn abandon(&self, why: &str) {
-        if std::mem::replace(&mut self.progress().over, true) {
-            return;
-        }
+        let has_begun = {
+            let mut progress = self.progress();
+            if std::mem::replace(&mut progress.over, true) {
+                return;
+            }
+            progress.started.iter().all(|&is| is)
+        };
         self.cancel();
-        self.keep(Some(why));
+        self.keep(Some(why), has_begun && !self.again);
         self.tell_all(&FromBroker::Lost(why.to_owned()));
     }
 
@@ -916,7 +921,7 @@ impl Group {
         for (leg, of) in self.legs.iter().enumerate() {
             of.connection.leave(of.job.number, &self.streams(leg));
         }
-        self.keep(None);
+        self.keep(None, false);
         (self.learn)(used);
         for (member, positions) in self.members.iter().zip(positions) {
             member.helper.tell(&FromBroker::Done { positions });

@@ -557,6 +557,8 @@ pub struct Record {
     pub went: u64,
     /// Why they ran here after all, or what is not known of them; none: all is well.
     pub trouble: Option<String>,
+    /// They could not be run again after that: nobody knows what became of them.
+    pub is_lost: bool,
 }
 
 /// A stage, as its helper sees it.
