@@ -17,10 +17,10 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use testkit::rig::{self, NEAR, Rig};
 use testkit::rng::Rng;
 
 const NEARSH: &str = env!("CARGO_BIN_EXE_nearsh");
-const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/near");
 
 #[derive(Default)]
 struct Case {
@@ -272,7 +272,7 @@ fn differences(one: &Outcome, two: &Outcome) -> String {
 }
 
 fn all_cases() -> Vec<Case> {
-    let mut files: Vec<PathBuf> = (fs::read_dir(format!("{CASES}/cases")).unwrap())
+    let mut files: Vec<PathBuf> = (fs::read_dir(format!("{NEAR}/cases")).unwrap())
         .map(|entry| entry.unwrap().path())
         .collect();
     files.sort();
@@ -287,7 +287,7 @@ fn all_cases() -> Vec<Case> {
 fn template(base: &Path) -> PathBuf {
     let template = base.join("template");
     let made = Command::new("sh")
-        .arg(format!("{CASES}/fixture.sh"))
+        .arg(format!("{NEAR}/fixture.sh"))
         .arg(&template)
         .status();
     assert!(made.unwrap().success());
@@ -366,7 +366,7 @@ fn scripts_give_the_same_where_their_files_lie_elsewhere() {
 }
 
 /// Does something to a rig, on its client.
-fn rig(words: &[&str]) {
+fn change(words: &[&str]) {
     let done = Command::new("rig").args(words).output().unwrap();
     assert!(done.status.success(), "{words:?}: {done:?}");
 }
@@ -381,9 +381,9 @@ fn scripts_give_the_same_when_connections_fail() {
             let host = HOSTS[client.rng.borrow_mut().below(2) as usize];
             let bytes = client.rng.borrow_mut().below(30_000).to_string();
             let (own, near) = client.both(case, || match kind {
-                0 | 1 => rig(&["cut", host, &bytes]),
-                2 => rig(&["refuse", host]),
-                3 => rig(&["slow", host, "2mbit"]),
+                0 | 1 => change(&["cut", host, &bytes]),
+                2 => change(&["refuse", host]),
+                3 => change(&["slow", host, "2mbit"]),
                 _ => {
                     let millis = client.rng.borrow_mut().below(60) as f64 / 1000.0;
                     let kill =
@@ -392,7 +392,7 @@ fn scripts_give_the_same_when_connections_fail() {
                     std::thread::spawn(move || killer.wait());
                 }
             });
-            rig(&["heal", host]);
+            change(&["heal", host]);
             if client.has_lost() {
                 client.lost.set(client.lost.get() + 1);
                 return String::new();
@@ -415,7 +415,7 @@ fn scripts_give_the_same_where_disks_are_full() {
     rigs(name, &|client, case| {
         if !client.slot.is_full.replace(true) {
             for host in HOSTS {
-                rig(&["in", host, "mount", "-o", "remount,size=4k", "/tmp"]);
+                change(&["in", host, "mount", "-o", "remount,size=4k", "/tmp"]);
             }
         }
         // What was removed while somebody had it open may give its room back in the middle of a script: that happens once.
@@ -505,16 +505,13 @@ fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
     if std::env::var_os("PERDURE_EXPORTS").is_some() {
         return in_rig(judge);
     }
-    if std::env::var_os("PERDURE_RIG").is_none() {
-        eprintln!("left out: PERDURE_RIG is not set, as ./x test does where there can be hosts");
+    if !rig::is_there("PERDURE_RIG") {
         return;
     }
     let base = scratch();
     let template = template(base.path());
     let started: Vec<_> = (0..2)
         .map(|part| {
-            // Not in /dev/shm, which hosts have for themselves.
-            let folder = tempfile::tempdir_in("/var/tmp").unwrap();
             let exports = base.path().join(format!("part{part}"));
             // Each host has a disk of its own.
             let disks = format!(
@@ -523,9 +520,8 @@ fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
             );
             let mut command = Command::new("unshare");
             command.args(["--mount", "sh", "-c", &disks]).arg(&exports);
-            command.arg(format!("{CASES}/rig"));
-            command.arg("up").arg(folder.path());
-            command.args(["--hosts", &HOSTS.join(","), "--nearsh", NEARSH]);
+            let mut rig = Rig::within(command, &HOSTS).with(&["--nearsh", NEARSH]);
+            let command = &mut rig.command;
             for host in HOSTS {
                 fs::create_dir_all(exports.join(host)).unwrap();
                 let export = format!("{host}={}", exports.join(host).display());
@@ -534,20 +530,20 @@ fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
             // What one run leaves must not be what the next one sees.
             let fresh = "dir_cache=no,attr_timeout=0,entry_timeout=0,ac_attr_timeout=0";
             command
-                .args(["--sshfs", fresh, "--with-parent", "--"])
+                .args(["--sshfs", fresh, "--"])
                 .arg(std::env::current_exe().unwrap())
                 .args(["--exact", name, "--nocapture", "--test-threads=1"])
                 .env("PERDURE_EXPORTS", exports)
                 .env("PERDURE_TEMPLATE", &template)
                 .env("PERDURE_PART", part.to_string())
-                .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped());
-            (folder, command.spawn().unwrap())
+            let running = command.spawn().unwrap();
+            (rig, running)
         })
         .collect();
-    for (_folder, rig) in started {
-        let output = rig.wait_with_output().unwrap();
+    for (_rig, running) in started {
+        let output = running.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         println!("{text}");
         let errors = String::from_utf8_lossy(&output.stderr);

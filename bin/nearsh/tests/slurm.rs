@@ -1,43 +1,24 @@
 //! `tests/near/slurm.sh`, which is about nodes of a real Slurm, and `tests/near/proxy.sh`, about a filer without ssh; both on the client of a rig.
 
-#![allow(clippy::print_stderr)] // who runs the tests should know
+use std::ffi::OsString;
 
-use std::process::{Command, Stdio};
+use testkit::rig::{self, NEAR, Rig};
 
-const NEAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/near");
-
-/// Runs words on the client of a rig. Nothing of what they say is wrong, and so many lines are right. None: there can be no rig, or no Slurm.
+/// Runs words on the client of a rig, if what that needs can be had. Nothing of what they say is wrong, and so many lines are right.
 fn judge(needs: &str, options: &[&str], words: &[&str], right: usize) {
-    if std::env::var_os(needs).is_none() {
-        eprintln!("left out: {needs} is not set, as ./x test does where it can be had");
+    if !rig::is_there(needs) {
         return;
     }
-    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     // The daemons' own, beside the rig's: what its hosts have of that is not theirs.
     let slurm = tempfile::tempdir_in("/var/tmp").unwrap();
-    let words = words.iter().map(|word| match *word {
-        "SLURM" => slurm.path().as_os_str().to_owned(),
-        word => word.into(),
-    });
-    let output = Command::new(format!("{NEAR}/rig"))
-        .arg("up")
-        .arg(folder.path())
-        .args(["--hosts", "alpha,beta", "--nearsh"])
-        .arg(env!("CARGO_BIN_EXE_nearsh"))
-        .arg("--with-parent")
-        .args(options)
-        .arg("--")
-        .args(words)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let fine = said.lines().filter(|line| line.starts_with("ok ")).count();
-    assert!(
-        fine >= right && !said.contains("WRONG"),
-        "{fine} are right\n{said}{errors}"
-    );
+    let words: Vec<OsString> = (words.iter())
+        .map(|word| match *word {
+            "SLURM" => slurm.path().as_os_str().to_owned(),
+            word => word.into(),
+        })
+        .collect();
+    let rig = Rig::new(&["alpha", "beta"]).with(&["--nearsh", env!("CARGO_BIN_EXE_nearsh")]);
+    rig::is_fine(&rig.with(options).run(&words), right);
 }
 
 #[test]

@@ -9,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use testkit::rig::{self, Rig};
+
 const NEARSH: &str = env!("CARGO_BIN_EXE_nearsh");
-const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/near/rig");
 
 /// nearsh in a folder, with a home there.
 fn nearsh(words: &[&str], folder: &Path) -> Output {
@@ -131,28 +132,18 @@ fn explain_says_so_where_nothing_is_mounted() {
 }
 
 /// Runs this very test on the client of a rig with the hosts alpha and beta; the folder of their mounts is given to `judge` there.
-fn rig(name: &str, options: &[&str], judge: &dyn Fn(&Path)) {
+fn in_rig(name: &str, options: &[&str], judge: &dyn Fn(&Path)) {
     if std::env::var_os("PERDURE_TELL").is_some() {
         return judge(&PathBuf::from(std::env::var_os("NEAR_MNT").unwrap()));
     }
-    if std::env::var_os("PERDURE_RIG").is_none() {
-        eprintln!("left out: PERDURE_RIG is not set, as ./x test does where there can be hosts");
+    if !rig::is_there("PERDURE_RIG") {
         return;
     }
-    // Not in /tmp and /dev/shm, which hosts have for themselves.
-    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let output = Command::new(RIG)
-        .arg("up")
-        .arg(folder.path())
-        .args(["--hosts", "alpha,beta", "--with-parent"])
-        .args(options)
-        .arg("--")
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env("PERDURE_TELL", "1")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let mut rig = Rig::new(&["alpha", "beta"]).with(options);
+    rig.command.env("PERDURE_TELL", "1");
+    let this = std::env::current_exe().unwrap();
+    let this = this.to_str().unwrap();
+    let output = rig.run(&[this, "--exact", name, "--nocapture", "--test-threads=1"]);
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     assert!(output.status.success(), "{text}");
@@ -169,7 +160,7 @@ fn sparse(path: &Path, bytes: u64) -> io::Result<()> {
 #[test]
 fn explain_says_where_a_pipeline_would_run_and_why() {
     let name = "explain_says_where_a_pipeline_would_run_and_why";
-    rig(name, &["--nearsh", NEARSH], &|mounts| {
+    in_rig(name, &["--nearsh", NEARSH], &|mounts| {
         let alpha = mounts.join("alpha");
         sparse(&alpha.join("big"), 4 << 30).unwrap();
         sparse(&alpha.join("small"), 20_000).unwrap();
@@ -231,7 +222,7 @@ fn doctor_says_so_where_nothing_is_mounted() {
 #[test]
 fn doctor_says_what_there_is_and_what_is_missing() {
     let name = "doctor_says_what_there_is_and_what_is_missing";
-    rig(name, &["--nearsh", NEARSH], &|mounts| {
+    in_rig(name, &["--nearsh", NEARSH], &|mounts| {
         let home = tempfile::tempdir().unwrap();
         let alpha = mounts.join("alpha");
         let text = said(&nearsh(&["doctor"], home.path()));
@@ -335,7 +326,7 @@ fn doctor_says_what_there_is_and_what_is_missing() {
 
 #[test]
 fn doctor_says_that_nearsh_is_not_on_a_host() {
-    rig("doctor_says_that_nearsh_is_not_on_a_host", &[], &|_| {
+    in_rig("doctor_says_that_nearsh_is_not_on_a_host", &[], &|_| {
         let home = tempfile::tempdir().unwrap();
         let text = said(&nearsh(&["doctor"], home.path()));
         assert!(text.ends_with("\nstatus 1\n"), "{text}");

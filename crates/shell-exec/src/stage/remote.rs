@@ -532,9 +532,7 @@ impl Stage {
                     Ok(FromBroker::Done { positions }) => {
                         return match ended {
                             // It may have ended well, there; here it could not have written all of its output.
-                            Some(_) if self.has_no_reader() => {
-                                Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32))
-                            }
+                            Some(_) if self.has_no_reader() => Outcome::Ended(Ending::UNREAD),
                             Some(ending) => match self.failure() {
                                 Some(error) if error != Errno::PIPE => {
                                     Outcome::Lost(format!("its output cannot be written: {error}"))
@@ -659,7 +657,7 @@ impl Stage {
             return Outcome::Lost(why);
         }
         if self.has_no_reader() {
-            return Outcome::Ended(Ending::Signal(Signal::SIGPIPE as i32));
+            return Outcome::Ended(Ending::UNREAD);
         }
         // It is told so itself, instead: what it writes again is nobody's either.
         if self.failure() == Some(Errno::PIPE) {
@@ -813,7 +811,7 @@ pub fn again(
     match copied {
         // It may have ended well: it could not have written that itself.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && !ignores_pipe => {
-            return Ok(Ending::Signal(Signal::SIGPIPE as i32));
+            return Ok(Ending::UNREAD);
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             return Err(io::Error::other(

@@ -195,6 +195,11 @@ pub enum Ending {
     Signal(i32),
 }
 
+impl Ending {
+    /// Of one that wrote what nobody wants to read (SIGPIPE, which is 13 wherever Linux runs).
+    pub const UNREAD: Ending = Ending::Signal(nix::libc::SIGPIPE);
+}
+
 /// Processes that belong together: a pipeline, or a part of one, perhaps several times for parts of the input. Pipes between them have
 /// numbers, which are the job's own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

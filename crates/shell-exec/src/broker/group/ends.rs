@@ -119,7 +119,7 @@ impl Ends {
         let is_part = of_stage.count() > 1;
         let stage = &mut self.stages[number];
         // One that somebody has killed says nothing of the next.
-        let is_usual = matches!(ending, Ending::Status(0 | 1) | Ending::Signal(13));
+        let is_usual = matches!(ending, Ending::Status(0 | 1) | Ending::UNREAD);
         stage.used = match (stage.used, used.filter(|_| is_usual)) {
             (Some(sum), Some(used)) => Some(Used {
                 read: sum.read + used.read,
@@ -129,7 +129,7 @@ impl Ends {
             _ => None,
         };
         // A reader that has enough ends them, too.
-        let is_well = matches!(ending, Ending::Status(0) | Ending::Signal(13));
+        let is_well = matches!(ending, Ending::Status(0) | Ending::UNREAD);
         // One of several that somebody else has killed has left out what the others have no part in.
         let is_killed = matches!(ending, Ending::Signal(signal) if !PASSED_ON.contains(&signal));
         let is_broken = is_part && is_killed && !is_well && !stage.is_gone;
@@ -171,7 +171,7 @@ impl Ends {
         // What one process writes waits for its reader when the pipe is full, and one that ends without having read it ends the process.
         let written = of.used.map_or(0, |used| used.written);
         if of.is_unread && written > PIPE_BYTES as u64 {
-            return Some(Ending::Signal(nix::sys::signal::Signal::SIGPIPE as i32));
+            return Some(Ending::UNREAD);
         }
         Some(together(of.status, &endings))
     }
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_has_gone_ends_those_that_had_more_to_write_than_a_pipe_holds() {
-        for (bytes, ending) in [(1, Ending::Status(0)), (60 << 10, Ending::Signal(13))] {
+        for (bytes, ending) in [(1, Ending::Status(0)), (60 << 10, Ending::UNREAD)] {
             let mut ends = two();
             for leg in 0..2 {
                 ends.exited((leg, 0), Ending::Status(0), [None; 2], written(bytes));
@@ -309,7 +309,7 @@ mod tests {
         let killed = Ending::Signal(9);
         let exited = |ends: &mut Ends, ending| ends.exited((0, 0), ending, [None; 2], None);
         assert_eq!(exited(&mut two(), killed), Some((0, true)));
-        assert_eq!(exited(&mut two(), Ending::Signal(13)), Some((0, false)));
+        assert_eq!(exited(&mut two(), Ending::UNREAD), Some((0, false)));
         assert_eq!(exited(&mut two(), Ending::Signal(15)), Some((0, false)));
         let mut ends = two();
         ends.gone(0);
