@@ -41,9 +41,6 @@ const IN_FOLDER: (u64, u64) = (200, 2_000_000);
 /// there are more, each was looked at over a mount, which is worse (`git status` in 10,000 files at 20 ms: 31 s).
 const IN_TREE: u64 = 10;
 
-/// Linux' number of the signal that tells that nobody reads.
-const PIPE: i32 = 13;
-
 /// The hosts that have anything to do with a chain.
 pub fn hosts_of(chain: &[StageCall]) -> Vec<String> {
     let places = chain.iter().filter_map(|call| call.place.as_ref().ok());
@@ -215,7 +212,7 @@ fn stage(
         },
         // Names of files are the same there, and one process keeps the order.
         joined_errors: false,
-        undivided: call.is_merged || call.limits.ignored.contains(&PIPE),
+        undivided: call.is_merged,
         there: (known.iter())
             .map(|host| {
                 if names.iter().any(|name| host.different.contains(name)) {

@@ -400,13 +400,7 @@ impl Group {
             } => {
                 let at = (leg, process as usize);
                 let exited = progress.ends.exited(at, ending, positions, used);
-                let Some((member, is_broken)) = exited else {
-                    return Ok(());
-                };
-                if is_broken && self.again {
-                    return Err(Abandoned("a part of it failed there".into()));
-                }
-                self.judge(progress, member)
+                self.has_part_ended(progress, exited)
             }
             FromAgent::Joined {
                 join,
@@ -422,10 +416,7 @@ impl Group {
                 let joined = progress
                     .ends
                     .joined((leg, join as usize), position, is_unread);
-                match joined {
-                    Some(member) => self.judge(progress, member),
-                    None => self.settle(progress),
-                }
+                self.has_part_ended(progress, joined)
             }
             FromAgent::Started { .. }
             | FromAgent::Refused { .. }
@@ -434,6 +425,15 @@ impl Group {
             | FromAgent::Pong(_)
             | FromAgent::Load(_)
             | FromAgent::Compared(_) => Ok(()),
+        }
+    }
+
+    /// A part of a member has ended, and whether as no one process would have.
+    fn has_part_ended(&self, progress: &mut Progress, of: Option<(usize, bool)>) -> Step {
+        match of {
+            Some((_, true)) if self.again => Err(Abandoned("a part of it failed there".into())),
+            Some((member, _)) => self.judge(progress, member),
+            None => self.settle(progress),
         }
     }
 

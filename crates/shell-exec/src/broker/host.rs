@@ -28,7 +28,10 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// From so many bytes on it is measured how fast they came.
 const SEEN_MIN: u64 = 4 << 20;
 /// How many measurements of a round trip count.
-const ROUND_TRIPS: usize = 3;
+const ROUND_TRIPS: usize = 16;
+/// How many are made at the beginning, when both machines are busy with that, and at first how long after each other; then twice as long each time.
+const ROUND_TRIPS_FIRST: u32 = 7;
+const ROUND_TRIP_PAUSE: Duration = Duration::from_millis(10);
 /// How often it is asked then.
 const ASKING: Duration = Duration::from_secs(5);
 
@@ -120,7 +123,7 @@ pub struct Connection {
     since: Instant,
     /// How long it took to make it.
     took: Duration,
-    /// A message's way there and back, in microseconds, as it was measured last: the least of these counts, for the machines may have been busy.
+    /// A message's way there and back, in microseconds, as it was measured lately: the least of these counts, for the machines may have been busy.
     round_trips: Mutex<VecDeque<u64>>,
     /// When the last was asked for, in microseconds since the connection began.
     asked: AtomicU64,
@@ -317,6 +320,12 @@ impl Host {
             let (connection, watched) = (Arc::downgrade(&connection), watched.clone());
             let host = self.clone();
             std::thread::spawn(move || {
+                for times in 0..ROUND_TRIPS_FIRST {
+                    std::thread::sleep(ROUND_TRIP_PAUSE * (1 << times));
+                    if let Some(connection) = connection.upgrade() {
+                        connection.ask();
+                    }
+                }
                 while let Some(connection) = connection.upgrade() {
                     if connection.is_silent() || host.gives_up(&connection) {
                         let _ = locked(&watched).kill();
@@ -439,7 +448,7 @@ impl Connection {
 
     fn hear(&self, message: FromAgent) {
         let job = match &message {
-            FromAgent::Pong(_) => return self.answered(),
+            FromAgent::Pong(asked) => return self.answered(*asked),
             FromAgent::Load(load) => return self.load.store(*load, Ordering::Relaxed),
             FromAgent::Hello(_) | FromAgent::Compared(_) => return,
             FromAgent::Started { job }
@@ -473,14 +482,13 @@ impl Connection {
     fn ask(&self) {
         let now = self.since.elapsed().as_micros() as u64;
         self.asked.store(now, Ordering::Relaxed);
-        self.out.tell(&ToAgent::Ping(0));
+        // What it is asked comes back: when that was.
+        self.out.tell(&ToAgent::Ping(now as u32));
     }
 
-    fn answered(&self) {
-        let now = self.since.elapsed().as_micros() as u64;
-        let took = now
-            .saturating_sub(self.asked.load(Ordering::Relaxed))
-            .max(1);
+    fn answered(&self, asked: u32) {
+        let now = self.since.elapsed().as_micros() as u32;
+        let took = u64::from(now.wrapping_sub(asked).max(1));
         let mut round_trips = locked(&self.round_trips);
         if round_trips.len() >= ROUND_TRIPS {
             round_trips.pop_front();

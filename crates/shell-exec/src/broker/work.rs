@@ -55,6 +55,8 @@ pub struct Role {
     pub status: Status,
     /// What its processes read is its standard input: that is left where they left it.
     pub moves_input: bool,
+    /// It is told by an error that nobody reads what it prints, and says so: its processes, if they are several, are ended by SIGPIPE instead.
+    pub ignores_pipe: bool,
 }
 
 impl Role {
@@ -143,6 +145,7 @@ pub fn work(
         (Root::One(edge), At::Here) => making.end(edge, group.lanes_end - 1)?,
     }
     making.join_errors();
+    making.divide();
     let is_pure = |stage: usize| calls[stage].place.as_ref().is_ok_and(|place| place.is_pure);
     let reads_helper = making.roles.iter().any(|role| role.stdin.is_some());
     let writes_file = |leg: &Leg| {
@@ -151,6 +154,9 @@ pub fn work(
         sinks.any(|sink| matches!(sink, Sink::File { .. }))
     };
     let again = stages(group).all(is_pure) && !reads_helper && !making.legs.iter().any(writes_file);
+    if !again && making.roles.iter().any(|role| role.ignores_pipe) {
+        return Err("each of its lanes would complain if nobody read it".into());
+    }
     // What comes together comes at the end, and only there something may be left behind.
     let place = match group.place {
         At::Host(host) => Some(host),
@@ -736,6 +742,24 @@ impl Making<'_> {
             }
             let several = self.roles[member].stderr.streams.len() > 1;
             self.roles[member].stderr.how = several.then_some(Combiner::Concat);
+        }
+    }
+
+    /// Of processes that are one stage each would complain that nobody reads.
+    fn divide(&mut self) {
+        for (member, role) in self.roles.iter_mut().enumerate() {
+            let own = |leg: &Leg| leg.stage_of.iter().filter(|of| **of == member).count();
+            if self.legs.iter().map(own).sum::<usize>() < 2 {
+                continue;
+            }
+            for leg in &mut self.legs {
+                let processes = leg.job.processes.iter_mut().zip(&leg.stage_of);
+                for (process, _) in processes.filter(|(_, of)| **of == member) {
+                    let ignored = &mut process.limits.ignored;
+                    role.ignores_pipe |= ignored.contains(&nix::libc::SIGPIPE);
+                    ignored.retain(|signal| *signal != nix::libc::SIGPIPE);
+                }
+            }
         }
     }
 

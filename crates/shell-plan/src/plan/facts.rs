@@ -67,8 +67,7 @@ pub struct Stage<'a> {
     pub stdout: Stdout,
     /// Its standard error goes where its standard output goes (`2>&1`).
     pub joined_errors: bool,
-    /// One process may run it elsewhere, several may not: messages go where output goes, in one order; or each of them would complain that nobody reads
-    /// it.
+    /// One process may run it elsewhere, several may not: messages go where output goes, in one order.
     pub undivided: bool,
     /// For each host, whether the same command is there.
     pub there: Vec<There>,

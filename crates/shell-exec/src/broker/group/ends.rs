@@ -13,6 +13,8 @@ use crate::wire::{Ending, Used};
 struct Stage {
     status: Status,
     moves_input: bool,
+    /// As in [`Role::ignores_pipe`].
+    ignores_pipe: bool,
     /// Its processes must all end well: what puts their output together knows no other.
     is_strict: bool,
     /// Whether its helper is gone.
@@ -63,6 +65,7 @@ impl Ends {
         let stage = |(member, role): (usize, &Role)| Stage {
             status: role.status,
             moves_input: role.moves_input,
+            ignores_pipe: role.ignores_pipe,
             is_strict: strict == Some(member),
             is_gone: false,
             used: Some(Used::default()),
@@ -132,28 +135,33 @@ impl Ends {
         let is_well = matches!(ending, Ending::Status(0) | Ending::UNREAD);
         // One of several that somebody else has killed has left out what the others have no part in.
         let is_killed = matches!(ending, Ending::Signal(signal) if !PASSED_ON.contains(&signal));
-        let is_broken = is_part && is_killed && !is_well && !stage.is_gone;
+        let is_killed = is_part && is_killed && !is_well && !stage.is_gone;
+        // One process would have complained.
+        let is_unread = stage.ignores_pipe && ending == Ending::UNREAD;
         let moves = [stage.moves_input, true];
         for ((known, position), moves) in stage.positions.iter_mut().zip(positions).zip(moves) {
             *known = (*known).max(position.filter(|_| moves));
         }
-        Some((number, stage.is_strict && !is_well || is_broken))
+        Some((
+            number,
+            stage.is_strict && !is_well || is_killed || is_unread,
+        ))
     }
 
-    /// A join has ended. Gives back the stage whose output that was, if it was one's.
+    /// A join has ended. Gives back the stage whose output that was, if it was one's, and whether one process would have ended otherwise for it.
     pub fn joined(
         &mut self,
         at: (usize, usize),
         position: Option<u64>,
         is_unread: bool,
-    ) -> Option<usize> {
+    ) -> Option<(usize, bool)> {
         let join = self.joins.iter_mut().find(|join| join.at == at)?;
         join.has_ended = true;
         let (stage, side) = join.of?;
         let of = &mut self.stages[stage];
         of.positions[side] = of.positions[side].max(position);
         of.is_unread |= side == 1 && is_unread;
-        (side == 1).then_some(stage)
+        (side == 1).then_some((stage, of.ignores_pipe && of.is_unread))
     }
 
     /// How a stage has ended, if that was not said yet and nothing can change it. `waits`: what it says may.
@@ -218,6 +226,7 @@ mod tests {
         Stage {
             status: Status::Highest,
             moves_input: false,
+            ignores_pipe: false,
             is_strict: false,
             is_gone: false,
             used: Some(Used::default()),
@@ -268,7 +277,7 @@ mod tests {
             Some((0, false))
         );
         assert_eq!(ends.judge(0, false), None);
-        assert_eq!(ends.joined((0, 0), Some(7), false), Some(0));
+        assert_eq!(ends.joined((0, 0), Some(7), false), Some((0, false)));
         assert_eq!(ends.judge(0, true), None);
         ends.says_no_more(0);
         assert!(!ends.are_all());
@@ -317,6 +326,11 @@ mod tests {
         let mut ends = two();
         ends.processes.pop();
         assert_eq!(exited(&mut ends, killed), Some((0, false)));
+        let mut ends = two();
+        ends.stages[0].ignores_pipe = true;
+        assert_eq!(exited(&mut ends, Ending::UNREAD), Some((0, true)));
+        assert_eq!(exited(&mut ends, Ending::Status(0)), Some((0, false)));
+        assert_eq!(ends.joined((0, 0), None, true), Some((0, true)));
         let mut ends = two();
         ends.stages[0].is_strict = true;
         assert_eq!(exited(&mut ends, Ending::Status(1)), Some((0, true)));

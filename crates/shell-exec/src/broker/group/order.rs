@@ -255,6 +255,7 @@ mod tests {
             files: Vec::new(),
             status: Status::Highest,
             moves_input: false,
+            ignores_pipe: false,
         }
     }
 
