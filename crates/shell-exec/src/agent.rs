@@ -6,6 +6,7 @@
 mod below;
 mod job;
 pub mod launch;
+mod quiet;
 pub(crate) mod view;
 
 use std::collections::{HashMap, HashSet};
@@ -14,7 +15,6 @@ use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
@@ -28,6 +28,7 @@ use crate::slurm;
 use crate::tools::Tools;
 use crate::wire::{FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW};
 use job::{End, OneJoin, OneProcess, Refusal, Stretch, Target, position};
+use quiet::{COMPLAINS, Checked, Quiet};
 use view::Views;
 
 /// How an agent is to behave.
@@ -419,9 +420,12 @@ impl Agent {
             (clean.iter().map(|stretch| stretch.has_zero(u64::MAX)))
                 .find(|found| !matches!(found, Ok(false)))
         });
-        let hearing = quiet
-            .map(|fd| std::thread::spawn(move || io::copy(&mut File::from(fd), &mut io::sink())));
-        let (trouble, is_unread) = match combine(&join.how, join.parts, &mut *into, &room) {
+        let quiet = quiet.map(Quiet::listen);
+        let mut checked = Checked {
+            into: &mut *into,
+            quiet: quiet.as_ref(),
+        };
+        let (trouble, is_unread) = match combine(&join.how, join.parts, &mut checked, &room) {
             Ok(()) => (None, false),
             // Nobody wants the rest: as for a process that writes to a pipe.
             Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => (None, true),
@@ -432,10 +436,8 @@ impl Agent {
             Ok(Some(Err(error))) => Some(error.to_string()),
             _ => Some("its input is binary".into()),
         });
-        let trouble = trouble.or_else(|| match hearing.map(JoinHandle::join) {
-            None | Some(Ok(Ok(0))) => None,
-            Some(_) => Some("a part complains".into()),
-        });
+        let complains = quiet.is_some_and(Quiet::ends);
+        let trouble = trouble.or_else(|| complains.then(|| COMPLAINS.to_owned()));
         let position = join.file.as_ref().and_then(position);
         let has_failed = trouble.is_some();
         let message = FromAgent::Joined {

@@ -103,8 +103,7 @@ fn group(annotation: &Annotation, call: &[Vec<u8>], sorted: Option<&Annotation>)
         },
         stdin: Stdin::Stage,
         stdout: Stdout::Stage,
-        joined_errors: false,
-        undivided: false,
+        is_merged: false,
         there: vec![There::Same],
     };
     let programs = meaning.programs.iter();

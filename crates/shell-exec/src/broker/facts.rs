@@ -210,9 +210,7 @@ fn stage(
             Stdio::Terminal => Stdout::Terminal,
             _ => Stdout::Other,
         },
-        // Names of files are the same there, and one process keeps the order.
-        joined_errors: false,
-        undivided: call.is_merged,
+        is_merged: call.is_merged,
         there: (known.iter())
             .map(|host| {
                 if names.iter().any(|name| host.different.contains(name)) {

@@ -319,6 +319,10 @@ impl Group {
     /// A message of a member, for its helper. It is held back as long as nothing was given yet: what fails before that is run again here, and
     /// complains as it does here, whatever it was that it may not touch there, or that is called otherwise.
     fn says(&self, progress: &mut Progress, member: usize, stream: u32, bytes: Vec<u8>) -> Step {
+        if self.members[member].role.is_silent {
+            (self.otherwise)(Misfit::Apart, false);
+            return Err(Abandoned("a part of it complains".into()));
+        }
         if self.again && has_other_name(&bytes) {
             return Err(Abandoned("it calls a file there by another name".into()));
         }

@@ -57,6 +57,8 @@ pub struct Role {
     pub moves_input: bool,
     /// It is told by an error that nobody reads what it prints, and says so: its processes, if they are several, are ended by SIGPIPE instead.
     pub ignores_pipe: bool,
+    /// Its messages go where its output goes, in one order, which several processes do not have: none of them may complain.
+    pub is_silent: bool,
 }
 
 impl Role {
@@ -124,8 +126,11 @@ pub fn work(
         errors: vec![Vec::new(); count],
         relays: Vec::new(),
     };
+    let has_lanes = group.lanes.len() > 1;
     for (stage, role) in making.roles.iter_mut().enumerate() {
         role.status = group.statuses.get(stage).copied().unwrap_or_default();
+        role.is_silent =
+            has_lanes && first + stage < group.lanes_end && calls[first + stage].is_merged;
     }
     let mut outputs = Vec::new();
     for lane in &group.lanes {
@@ -263,7 +268,7 @@ impl Making<'_> {
             if let Edge::Process(_, at) = edge {
                 processes.push(at as u32);
             }
-            before = Some(edge);
+            before = Some(self.heard(lane, leg, stage, edge)?);
         }
         let how = self.group.combine.as_ref().map(|of| of.combiner.clone());
         // What only the helper can give cannot be given twice.
@@ -277,30 +282,44 @@ impl Making<'_> {
             let rehearsal = Rehearsal { processes, how };
             self.legs[leg].job.rehearsal.get_or_insert(rehearsal);
         }
-        let edge = before.ok_or_else(|| "a lane without a stage".to_owned())?;
+        before.ok_or_else(|| "a lane without a stage".to_owned())
+    }
+
+    /// What a stage of a lane prints, if nothing shows that one process would print something else: it may have to be text, and may have to say nothing.
+    fn heard(&mut self, lane: &Lane, leg: usize, stage: usize, edge: Edge) -> Result<Edge, String> {
+        let is_last = stage + 1 == self.group.lanes_end;
         let combiner = self.group.combine.as_ref().map(|of| &of.combiner);
-        if combiner != Some(&Combiner::Text) {
+        let is_text = is_last && combiner == Some(&Combiner::Text);
+        let member = stage - self.group.stages.start;
+        if !is_text && !self.roles[member].is_silent {
             return Ok(edge);
         }
         // It has no end before it is known whether what it has read is text.
-        let clean = self.inputs(lane)?;
+        let clean = if is_text {
+            self.inputs(lane)?
+        } else {
+            Vec::new()
+        };
         let parts = vec![self.source(edge, leg)];
-        // Nor before it is known whether it has said that what it has read is none.
-        let errors = &mut self.errors[self.group.lanes_end - 1 - self.group.stages.start];
-        let complains = errors.pop_if(|last| *last == edge).is_some();
+        // Nor before it is known whether it has complained, as of what it has read that it is none.
+        let complains = self.errors[member].pop_if(|last| *last == edge).is_some();
         let quiet = complains.then(|| {
             let pipe = self.pipe(leg);
             self.errors_to(edge, Sink::Pipe(pipe));
             Source::Pipe(pipe)
         });
+        let how = if is_text {
+            Combiner::Text
+        } else {
+            Combiner::Concat
+        };
         let join = Join {
-            how: Combiner::Text,
+            how,
             parts,
             into: Sink::Null,
             clean,
             quiet,
         };
-        let member = self.group.lanes_end - 1 - self.group.stages.start;
         Ok(self.join(leg, join, Some((member, 1))))
     }
 
@@ -547,6 +566,8 @@ impl Making<'_> {
                 });
             }
         }
+        let member = stage - self.group.stages.start;
+        let is_merged = call.is_merged && !self.roles[member].is_silent;
         let process = Process {
             words,
             environment: call.environment.clone(),
@@ -557,7 +578,7 @@ impl Making<'_> {
             limits: call.limits.clone(),
             stdin,
             stdout: Sink::Null,
-            stderr: (!call.is_merged).then_some(Sink::Null),
+            stderr: (!is_merged).then_some(Sink::Null),
             inputs,
             tool,
             runs,
@@ -566,10 +587,9 @@ impl Making<'_> {
         };
         let of = &mut self.legs[leg];
         of.job.processes.push(process);
-        let member = stage - self.group.stages.start;
         of.stage_of.push(member);
         let edge = Edge::Process(leg, of.job.processes.len() - 1);
-        if !call.is_merged {
+        if !is_merged {
             self.errors[member].push(edge);
         }
         Ok(edge)

@@ -21,7 +21,8 @@ pub struct Facts<'a> {
     pub link: Option<f64>,
     /// What earlier runs taught.
     pub learned: Learned,
-    /// Parts of which it has to be looked at whether they fit together were found not to: sums are of fractions, or text is none.
+    /// Parts of which it has to be looked at whether they fit together were found not to: sums are of fractions, text is none, or a part complains where
+    /// messages go where output goes.
     pub unfit: bool,
     /// Whatever may run elsewhere shall, in lanes if it can, whatever it costs: so that all ways of running something can be tried.
     pub eager: bool,
@@ -65,10 +66,9 @@ pub struct Stage<'a> {
     pub stdin: Stdin,
     /// Where its standard output goes.
     pub stdout: Stdout,
-    /// Its standard error goes where its standard output goes (`2>&1`).
-    pub joined_errors: bool,
-    /// One process may run it elsewhere, several may not: messages go where output goes, in one order.
-    pub undivided: bool,
+    /// Its standard error goes where its standard output goes, in one order (`2>&1`, or both are the terminal). Several processes keep that order only if
+    /// none of them complains.
+    pub is_merged: bool,
     /// For each host, whether the same command is there.
     pub there: Vec<There>,
 }

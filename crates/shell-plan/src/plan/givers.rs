@@ -32,7 +32,7 @@ pub(super) fn giver(facts: &Facts<'_>, k: usize) -> Option<Result<Giver, String>
     for at in (0..k).rev() {
         let reads_it = facts.stages[at + 1].stdin == Stdin::Stage;
         let stage = &facts.stages[at];
-        if !reads_it || stage.undivided {
+        if !reads_it || stage.is_merged {
             return unknown();
         }
         if finds(stage, zeros) {

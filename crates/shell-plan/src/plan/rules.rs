@@ -125,9 +125,6 @@ impl<'f, 'a> Known<'f, 'a> {
         if let Some(variable) = matters(name(stage)).iter().find(set) {
             return Some(format!("{variable} is set, which may name files"));
         }
-        if stage.joined_errors {
-            return Some("its error messages go into its output, and may name files".to_owned());
-        }
         if asks_terminal(stage) {
             return Some("it looks whether it prints to a terminal".to_owned());
         }
@@ -327,7 +324,8 @@ impl<'f, 'a> Known<'f, 'a> {
     /// How outputs for parts of a stage's input are put together, cut at line ends or between operands; none if it may not be cut.
     pub fn together(&self, stage: usize, apart: bool) -> Option<Together> {
         let call = self.call(stage)?;
-        if call.of.effect != Effect::Pure || self.facts.stages[stage].undivided {
+        let complains = self.facts.unfit && self.facts.stages[stage].is_merged;
+        if call.of.effect != Effect::Pure || complains {
             return None;
         }
         if let Some(reading) = &self.readings[stage] {

@@ -196,8 +196,7 @@ impl World {
                 },
                 stdin,
                 stdout,
-                joined_errors: false,
-                undivided: false,
+                is_merged: false,
                 there: vec![there; self.hosts.len()],
             });
         }

@@ -256,6 +256,7 @@ mod tests {
             status: Status::Highest,
             moves_input: false,
             ignores_pipe: false,
+            is_silent: false,
         }
     }
 

@@ -83,8 +83,7 @@ proptest! {
                 folder: Named::default(),
                 stdin: if k == 0 { Stdin::Other { bytes: Some(0) } } else { Stdin::Stage },
                 stdout: if k + 1 < kinds.len() { Stdout::Stage } else { Stdout::Other },
-                joined_errors: false,
-                undivided: false,
+                is_merged: false,
                 there: vec![There::Same; 2],
             }
         });
