@@ -95,6 +95,21 @@ for command in 'comm - many </tmp | wc -l; echo "${PIPESTATUS[@]}"' 'grep -c -f 
 done
 is "who ignores SIGPIPE is told" "$(bash -c 'trap "" PIPE; sort many | (read -r x; echo $x); echo "${PIPESTATUS[@]}"' 2>&1)" \
     "$(near 'trap "" PIPE; sort many | (read -r x; echo $x); echo "${PIPESTATUS[@]}"' 2>&1)"
+# Lanes' messages have no place among what they print: where both go to one place, lanes are taken as long as none of them complains.
+for command in "cat $both | grep 77777" "grep -h 77777 $both" "cut -c1-3 $both | sort -u" "cat $both | grep -c 1" "sort -n $both | tail -n 3"; do
+    is "messages and output in one place, in lanes: $command" "$(bash -c "$command" 2>&1 | md5sum)" "$(near "$command" 2>&1 | md5sum)"
+    is "those ran in lanes" "alpha, beta" "$(nearsh stats | tail -n 1 | grep -o '^alpha, beta\|^beta, alpha' | sed 's/beta, alpha/alpha, beta/')"
+done
+{ seq 300001 400000; echo five; seq 400001 600000; } >"$NEAR_MNT/beta/odd"
+command="cat many $NEAR_MNT/beta/odd | factor; echo \"\${PIPESTATUS[@]}\""
+for i in 1 2 3; do
+    is "one of them complains, $i" "$(bash -c "$command" 2>&1 | md5sum)" "$(near "$command" 2>&1 | md5sum)"
+done
+is "only once it was tried in lanes" 1 "$(nearsh stats | grep -c 'a part of it complains')"
+rm "$NEAR_MNT/beta/odd"
+for command in "trap '' PIPE; cat $both | head -n 2; echo \"\${PIPESTATUS[@]}\"" "trap '' PIPE; cat $both | grep 7 | head -n 2; echo \"\${PIPESTATUS[@]}\""; do
+    is "lanes that nobody reads, and who ignores SIGPIPE: $command" "$(bash -c "$command" 2>/tmp/status.$$; cat "/tmp/status.$$")" "$(near "$command" 2>/tmp/status.$$; cat "/tmp/status.$$")"
+done
 timeout 20 nearsh -c "for i in 1 2 3 4 5 6; do cat $both | grep -c k\$i & done" >/dev/null
 is "a shell that goes before its commands" "0" "$(sleep 3 && pgrep -fc 'grep -c k[1-6]')"
 # A disk that cannot be read from somewhere on: as if it had been read from here.

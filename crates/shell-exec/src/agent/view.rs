@@ -108,9 +108,10 @@ pub(crate) fn own_namespace() -> Result<bool, String> {
         fs::write("/proc/self/uid_map", format!("{user} {user} 1")).map_err(said)?;
         fs::write("/proc/self/gid_map", format!("{group} {group} 1")).map_err(said)?;
     }
-    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    // What the machine mounts and unmounts from now on is seen here, too; nothing that is mounted here is seen there.
+    let flags = MsFlags::MS_REC | MsFlags::MS_SLAVE;
     mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
-        .map_err(|error| format!("mounts cannot be made private: {}", error.desc()))?;
+        .map_err(|error| format!("mounts cannot be made our own: {}", error.desc()))?;
     Ok(is_root)
 }
 
