@@ -110,6 +110,20 @@ rm "$NEAR_MNT/beta/odd"
 for command in "trap '' PIPE; cat $both | head -n 2; echo \"\${PIPESTATUS[@]}\"" "trap '' PIPE; cat $both | grep 7 | head -n 2; echo \"\${PIPESTATUS[@]}\""; do
     is "lanes that nobody reads, and who ignores SIGPIPE: $command" "$(bash -c "$command" 2>/tmp/status.$$; cat "/tmp/status.$$")" "$(near "$command" 2>/tmp/status.$$; cat "/tmp/status.$$")"
 done
+# Archives of two hosts: each is opened where it is, as long as none is amiss.
+N=$NEAR_MNT/beta
+gzip <many >one.gz
+gzip <"$N/more" >"$N/two.gz"
+printf x | cat many - | gzip >"$N/open.gz"
+head -c 300000 one.gz >"$N/cut.gz"
+for command in "zcat one.gz $N/two.gz | grep -c 77" "gzip -dc one.gz $N/open.gz | tail -n 2" "zcat $N/open.gz one.gz | sed -n '300000,300002p'" "zcat one.gz $N/cut.gz $N/two.gz | wc -l" \
+    "zcat one.gz $N/two.gz | head -n 3" "zcat one.gz $N/cut.gz $N/two.gz >out"; do
+    is "archives: $command" "$(bash -c "$command; echo \"\${PIPESTATUS[@]}\"; [ ! -e out ] || md5sum <out; rm -f out" 2>&1)" \
+        "$(near "$command; echo \"\${PIPESTATUS[@]}\"; [ ! -e out ] || md5sum <out; rm -f out" 2>&1)"
+done
+near "zcat one.gz $N/two.gz | grep -c 77" >/dev/null
+is "they were opened where they are" "alpha, beta" "$(nearsh stats | tail -n 1 | grep -o '^alpha, beta')"
+rm one.gz "$N/two.gz" "$N/open.gz" "$N/cut.gz"
 timeout 20 nearsh -c "for i in 1 2 3 4 5 6; do cat $both | grep -c k\$i & done" >/dev/null
 is "a shell that goes before its commands" "0" "$(sleep 3 && pgrep -fc 'grep -c k[1-6]')"
 # A disk that cannot be read from somewhere on: as if it had been read from here.

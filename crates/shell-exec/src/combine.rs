@@ -115,6 +115,13 @@ pub fn combine(
             }
             return Ok(output.flush()?);
         }
+        Combiner::Lines => {
+            drop(lines);
+            for part in parts {
+                whole_lines(part, output)?;
+            }
+            return Ok(output.flush()?);
+        }
         Combiner::Concat | Combiner::Again(_) => {
             drop(lines);
             concat(parts, output)?;
@@ -160,7 +167,8 @@ pub fn by_names(words: &[Vec<u8>], names: &[Vec<u8>]) -> Vec<Vec<u8>> {
 pub fn status(of: Status, parts: &[i32]) -> i32 {
     let highest = parts.iter().copied().max().unwrap_or(0);
     match of {
-        Status::Highest => highest,
+        // Who runs the parts runs the whole if one did not end well.
+        Status::Highest | Status::Well => highest,
         // POSIX grep: 0 if lines were found, 1 if none were, above that if there was an error.
         Status::Found if highest > 1 => highest,
         Status::Found => parts.iter().copied().min().unwrap_or(0),
@@ -206,6 +214,32 @@ fn text(part: &mut dyn Read, output: &mut dyn Write) -> Result<(), Failure> {
         return Err(Failure::Unfit("a part is binary".to_owned()));
     }
     Ok(output.write_all(&last)?)
+}
+
+/// Writes what a part has, if it ends with the end of a line.
+fn whole_lines(part: Part, output: &mut dyn Write) -> Result<(), Failure> {
+    let mut part = Seen { part, last: b'\n' };
+    copy(&mut part, output)?;
+    match part.last {
+        b'\n' => Ok(()),
+        _ => Err(Failure::Unfit("a part ends within a line".to_owned())),
+    }
+}
+
+/// A part of which the last byte that was read is known.
+struct Seen {
+    part: Part,
+    last: u8,
+}
+
+impl Read for Seen {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let had = self.part.read(bytes)?;
+        if let Some(&last) = bytes[..had].last() {
+            self.last = last;
+        }
+        Ok(had)
+    }
 }
 
 /// The longest message about a file, which has its name in it.

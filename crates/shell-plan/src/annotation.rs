@@ -194,6 +194,8 @@ pub enum Status {
     Highest,
     /// As grep's: 2 if one failed, 0 if one found something, else 1.
     Found,
+    /// 0 if all are, and otherwise not to be told from them.
+    Well,
 }
 
 /// When a command prints the names of its files.

@@ -68,6 +68,8 @@ pub struct Group {
     pub repeatable: bool,
     /// It is right only if the operands of the first stage, all but the last, end with a newline or are empty, as [`Named::ends_line`] said.
     pub line_ends: bool,
+    /// It is right only if what the first stage prints in a lane, in all but the last, ends with a newline or is empty.
+    pub lines_looked_at: bool,
     /// Standard output is a file of `place`, and is written there.
     pub writes_there: bool,
     /// What is expected to come out.
@@ -168,6 +170,8 @@ pub enum Combiner {
     /// One after the other, if none says at its end, or with its errors, that its input is binary. It may say so of any input with a zero byte, or not,
     /// so the first stage's must have none.
     Text,
+    /// One after the other, if each ends with the end of a line or is empty.
+    Lines,
     /// Numbers are added, line by line and column by column.
     Sum {
         /// A larger number might be printed in another way.

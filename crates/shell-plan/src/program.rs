@@ -62,6 +62,8 @@ pub enum Ends {
     Always,
     /// If its input is.
     IfInput,
+    /// It usually is, and is looked at.
+    LookedAt,
     /// It is not known to be.
     Unknown,
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
-use shell_plan::annotation::{Annotation, Call, Effect, Kind, Names, Shown, Stdin, Volume};
+use shell_plan::annotation::{Annotation, Call, Effect, Kind, Names, Shown, Status, Stdin, Volume};
 use shell_plan::plan::Combiner;
 use shell_plan::program::{Reading, Together};
 
@@ -312,6 +312,9 @@ impl Measured<'_> {
     fn put_together(&self, how: &Combiner, parts: &[Ran]) -> io::Result<(Vec<u8>, i32)> {
         let statuses: Vec<i32> = parts.iter().map(|part| part.status).collect();
         let ended = status(self.call.of.status, &statuses);
+        if self.call.of.status == Status::Well && ended != 0 {
+            return Err(io::Error::other("it would be run whole then"));
+        }
         if let Combiner::Merge(words) = how {
             let mut names = Vec::new();
             for (number, part) in parts.iter().enumerate() {

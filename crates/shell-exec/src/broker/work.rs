@@ -159,8 +159,9 @@ pub fn work(
         sinks.any(|sink| matches!(sink, Sink::File { .. }))
     };
     let again = stages(group).all(is_pure) && !reads_helper && !making.legs.iter().any(writes_file);
-    if !again && making.roles.iter().any(|role| role.ignores_pipe) {
-        return Err("each of its lanes would complain if nobody read it".into());
+    let is_doubtful = |role: &Role| role.ignores_pipe || has_lanes && role.status == Status::Well;
+    if !again && making.roles.iter().any(is_doubtful) {
+        return Err("nobody knows how it would have ended if one of its lanes fails".into());
     }
     // What comes together comes at the end, and only there something may be left behind.
     let place = match group.place {
@@ -291,7 +292,9 @@ impl Making<'_> {
         let combiner = self.group.combine.as_ref().map(|of| &of.combiner);
         let is_text = is_last && combiner == Some(&Combiner::Text);
         let member = stage - self.group.stages.start;
-        if !is_text && !self.roles[member].is_silent {
+        let is_cut =
+            self.group.lines_looked_at && member == 0 && self.group.lanes.last() != Some(lane);
+        if !is_text && !is_cut && !self.roles[member].is_silent {
             return Ok(edge);
         }
         // It has no end before it is known whether what it has read is text.
@@ -302,16 +305,17 @@ impl Making<'_> {
         };
         let parts = vec![self.source(edge, leg)];
         // Nor before it is known whether it has complained, as of what it has read that it is none.
-        let complains = self.errors[member].pop_if(|last| *last == edge).is_some();
+        let must_be_quiet = is_text || self.roles[member].is_silent;
+        let complains = must_be_quiet && self.errors[member].pop_if(|last| *last == edge).is_some();
         let quiet = complains.then(|| {
             let pipe = self.pipe(leg);
             self.errors_to(edge, Sink::Pipe(pipe));
             Source::Pipe(pipe)
         });
-        let how = if is_text {
-            Combiner::Text
-        } else {
-            Combiner::Concat
+        let how = match (is_text, is_cut) {
+            (true, _) => Combiner::Text,
+            (_, true) => Combiner::Lines,
+            _ => Combiner::Concat,
         };
         let join = Join {
             how,
@@ -854,7 +858,11 @@ impl Making<'_> {
         let is_strict = self.group.combine.as_ref().is_some_and(|combining| {
             !matches!(
                 combining.combiner,
-                Combiner::Concat | Combiner::Text | Combiner::First | Combiner::Sum { .. }
+                Combiner::Concat
+                    | Combiner::Text
+                    | Combiner::Lines
+                    | Combiner::First
+                    | Combiner::Sum { .. }
             )
         });
         Work {

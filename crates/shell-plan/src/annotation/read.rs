@@ -330,7 +330,11 @@ fn one_use(mut keys: Keys) -> Result<Use> {
         early: keys.claim("early")?,
         status: keys.one(
             "status",
-            &[("highest", Status::Highest), ("found", Status::Found)],
+            &[
+                ("highest", Status::Highest),
+                ("found", Status::Found),
+                ("well", Status::Well),
+            ],
         )?,
         names: keys.one(
             "names",

@@ -460,6 +460,10 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
             .collect(),
         repeatable: from_files && (from..end).all(again),
         line_ends: segment.split.as_ref().is_some_and(|split| split.line_ends),
+        lines_looked_at: segment
+            .split
+            .as_ref()
+            .is_some_and(|split| split.lines_looked_at),
         writes_there,
         output_bytes: flows[end - 1].output,
     }
@@ -609,7 +613,7 @@ fn reason(known: &Known<'_, '_>, flows: &[Flow], groups: &[Group], k: usize) -> 
 /// How a group's outputs are put together, in words.
 fn together(group: &Group) -> &'static str {
     match group.combine.as_ref().map(|combining| &combining.combiner) {
-        None | Some(Combiner::Concat | Combiner::Text) => {
+        None | Some(Combiner::Concat | Combiner::Text | Combiner::Lines) => {
             "what they print is put one behind the other"
         }
         Some(Combiner::Sum { .. } | Combiner::Sums { .. }) => "their numbers are added",

@@ -47,6 +47,7 @@ pub(super) fn ends(stage: &Stage<'_>) -> Ends {
         // With another separator lines are something else.
         "tac" if !has(stage, &["-s", "-b", "-r"]) => Ends::IfInput,
         "tr" if leaves_line_ends(stage) => Ends::IfInput,
+        "gzip" | "gunzip" | "zcat" | "xz" | "unxz" | "xzcat" | "zstd" | "zstdcat" => Ends::LookedAt,
         _ => Ends::Unknown,
     }
 }

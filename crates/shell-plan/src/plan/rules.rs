@@ -169,9 +169,8 @@ impl<'f, 'a> Known<'f, 'a> {
             ));
         }
         let differs = |shown: &&Shown| of.mount.differs.contains(shown);
-        let forgives = |shown: &&Shown| {
-            **shown == Shown::Order && self.ends(k) != Ends::Unknown && self.any_order(k + 1)
-        };
+        let forgives =
+            |shown: &&Shown| **shown == Shown::Order && self.has_lines(k) && self.any_order(k + 1);
         let takes_names = giver(self.facts, k).is_some();
         if takes_names && !self.names_are_of(k, host) {
             return Some(format!("files that it is told of are not on {}", of.name));
@@ -313,6 +312,11 @@ impl<'f, 'a> Known<'f, 'a> {
         ends_early(&self.facts.stages[stage], self.early(stage))
     }
 
+    /// Whether what a stage prints is lines, as far as its input is.
+    fn has_lines(&self, stage: usize) -> bool {
+        matches!(self.ends(stage), Ends::Always | Ends::IfInput)
+    }
+
     /// Whether what a stage prints is whole lines.
     pub fn ends(&self, stage: usize) -> Ends {
         match &self.readings[stage] {
@@ -362,8 +366,8 @@ impl<'f, 'a> Known<'f, 'a> {
             }
             match self.together(k, false) {
                 Some(Together::As(Combine::Sum) | Together::Counts { .. }) => return true,
-                Some(Together::As(Combine::Concat))
-                    if self.ends(k) != Ends::Unknown && !self.ends_early(k) => {}
+                Some(Together::As(Combine::Concat)) if self.has_lines(k) && !self.ends_early(k) => {
+                }
                 _ => return false,
             }
         }

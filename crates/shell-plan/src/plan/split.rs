@@ -31,6 +31,8 @@ pub(super) struct Split {
     pub statuses: Vec<Status>,
     /// It is right only because operands end with lines' ends.
     pub line_ends: bool,
+    /// It is right only because what the first stage prints for each lane does.
+    pub lines_looked_at: bool,
 }
 
 /// All splits that begin with a stage.
@@ -246,6 +248,7 @@ fn chain(
 ) {
     let mut statuses = Vec::new();
     let mut lanes = lanes.to_vec();
+    let is_looked_at = by_operands && known.ends(from) == Ends::LookedAt;
     for k in from..known.facts.stages.len() {
         let apart = k == from && by_operands;
         let (Some(call), Some(together)) = (known.call(k), known.together(k, apart)) else {
@@ -291,11 +294,14 @@ fn chain(
             lanes: lanes.clone(),
             combiner,
             statuses: statuses.clone(),
-            line_ends: by_operands && (k > from || is_joined),
+            line_ends: by_operands && (k > from || is_joined) && !is_looked_at,
+            lines_looked_at: is_looked_at && k > from,
         });
         whole = match known.ends(k) {
             Ends::Always => true,
             Ends::IfInput => whole,
+            // That can be looked at where nothing is behind it yet, unless it was found not to be so.
+            Ends::LookedAt => is_looked_at && k == from && !known.facts.unfit,
             Ends::Unknown => false,
         };
         if !goes_on || !whole {

@@ -137,6 +137,7 @@ impl Ends {
         let is_killed = matches!(ending, Ending::Signal(signal) if !PASSED_ON.contains(&signal));
         let is_killed = is_part && is_killed && !is_well && !stage.is_gone;
         // One process would have complained.
+        let is_doubtful = is_part && stage.status == Status::Well && !is_well;
         let is_unread = stage.ignores_pipe && ending == Ending::UNREAD;
         let moves = [stage.moves_input, true];
         for ((known, position), moves) in stage.positions.iter_mut().zip(positions).zip(moves) {
@@ -144,7 +145,7 @@ impl Ends {
         }
         Some((
             number,
-            stage.is_strict && !is_well || is_killed || is_unread,
+            stage.is_strict && !is_well || is_doubtful || is_killed || is_unread,
         ))
     }
 
@@ -331,6 +332,9 @@ mod tests {
         assert_eq!(exited(&mut ends, Ending::UNREAD), Some((0, true)));
         assert_eq!(exited(&mut ends, Ending::Status(0)), Some((0, false)));
         assert_eq!(ends.joined((0, 0), None, true), Some((0, true)));
+        let mut ends = two();
+        ends.stages[0].status = Status::Well;
+        assert_eq!(exited(&mut ends, Ending::Status(1)), Some((0, true)));
         let mut ends = two();
         ends.stages[0].is_strict = true;
         assert_eq!(exited(&mut ends, Ending::Status(1)), Some((0, true)));

@@ -292,7 +292,9 @@ impl Canvas<'_, '_> {
         }
         self.row = lowest;
         let what = match group.combine.as_ref().map(|combining| &combining.combiner) {
-            None | Some(Combiner::Concat | Combiner::Text) => "one behind the other",
+            None | Some(Combiner::Concat | Combiner::Text | Combiner::Lines) => {
+                "one behind the other"
+            }
             Some(Combiner::Sum { .. } | Combiner::Sums { .. }) => "numbers added",
             Some(Combiner::Merge(_)) => "merged",
             Some(Combiner::Uniq) => "equal lines made one",
