@@ -107,6 +107,27 @@ for i in 1 2 3; do
 done
 is "only once it was tried in lanes" 1 "$(nearsh stats | grep -c 'a part of it complains')"
 rm "$NEAR_MNT/beta/odd"
+# Wherever it stands, and whatever was printed before; in a pipe and in a file of a mount.
+seq 1 2000 >few
+for i in 1 2 3 4 5; do
+    { seq 3000 $((i * 700 + 3000)); echo "five$i"; seq 7000 90000; } >"$NEAR_MNT/beta/odd$i"
+    for command in "cat few $NEAR_MNT/beta/odd$i | factor" "{ cat few $NEAR_MNT/beta/odd$i | factor; echo done; } >log; cat log"; do
+        is "one complains behind $((i * 700)) lines: $command" "$(bash -c "exec 2>&1; $command" | md5sum)" "$(near "exec 2>&1; $command" | md5sum)"
+    done
+    is "the same into a file with its messages, $i" "$(bash -c "cat few $NEAR_MNT/beta/odd$i | factor >log 2>&1"; md5sum <log)" \
+        "$(near "cat few $NEAR_MNT/beta/odd$i | factor >log 2>&1"; md5sum <log)"
+done
+rm "$NEAR_MNT"/beta/odd[1-5] few
+# What is held back for that is not held back for long.
+{ near "cat $both | sed -n '/77777\$/p;\$p' 2>&1" | { read -r first; echo "$first"; cat >/dev/null; } >first; } &
+wait
+is "the first line of many comes" 77777 "$(cat first)"
+rm -f first log
+{ seq 1 40000; printf 'x\0y\n'; } >"$NEAR_MNT/beta/binary"
+for command in "grep -h 9999 many $NEAR_MNT/beta/binary >out; echo \$?; cat out" "cat many $NEAR_MNT/beta/binary | grep 9999 >>out; echo \$?; cat out"; do
+    is "lanes that turn out not to be text, into a file of the mount: $command" "$(bash -c "$command" 2>&1; rm out)" "$(near "$command" 2>&1; rm out)"
+done
+rm "$NEAR_MNT/beta/binary"
 for command in "trap '' PIPE; cat $both | head -n 2; echo \"\${PIPESTATUS[@]}\"" "trap '' PIPE; cat $both | grep 7 | head -n 2; echo \"\${PIPESTATUS[@]}\""; do
     is "lanes that nobody reads, and who ignores SIGPIPE: $command" "$(bash -c "$command" 2>/tmp/status.$$; cat "/tmp/status.$$")" "$(near "$command" 2>/tmp/status.$$; cat "/tmp/status.$$")"
 done
@@ -172,6 +193,8 @@ for command in 'cat missing big >log 2>&1' 'grep -h . big missing >log 2>&1' '{ 
     '{ sed s/a/b/ big; for i in {1..60}; do echo tick; sleep 0.01; done & wait; } >log 2>&1'; do
     wanted=$(bash -c "$command; echo \$?; wc -c <log")
     for i in 1 2 3; do
+        # What writes into a file there is over before the cut, if there is a connection.
+        near 'wc -l <many' >/dev/null
         rig slow alpha 60mbit
         { sleep 0.3 && rig cut alpha; } &
         is "cut: $command" "$wanted" "$(near "$command; echo \$?; wc -c <log" 2>&1)"

@@ -365,7 +365,7 @@ impl Check<'_> {
     fn reading(&self, call: &Call<'_>, words: &Words) -> Option<Reading> {
         let language = call.of.program?;
         let texts = call.programs.iter().map(|file| {
-            let text = &words.0[file.word][file.from..];
+            let text = file.name(&words.0);
             if file.kind == Kind::Program {
                 return Some(text.to_vec());
             }

@@ -116,8 +116,8 @@ struct Broker {
     meeting: Mutex<Meeting<Arc<Visitor>>>,
     /// The last scripts, and whether their stages run elsewhere whenever they can.
     sessions: Mutex<Vec<(u32, bool)>>,
-    /// Commands whose outputs for parts could not be put together.
-    apart: Mutex<Vec<Vec<Vec<u8>>>>,
+    /// Words of stages that follow each other, whose outputs for parts could not be put together.
+    apart: Mutex<Vec<Vec<Vec<Vec<u8>>>>>,
     visits: AtomicUsize,
     records: Arc<Records>,
     memory: Memory,
@@ -499,20 +499,25 @@ impl Broker {
         self.memory.teach(&mut facts);
         facts.eager = always;
         let apart = locked(&self.apart);
-        facts.unfit = files.is_apart || calls.iter().any(|call| apart.contains(&call.words));
+        let is_apart = |stages: &Vec<Vec<Vec<u8>>>| {
+            let mut parts = calls.windows(stages.len());
+            parts.any(|part| part.iter().map(|call| &call.words).eq(stages))
+        };
+        facts.unfit = files.is_apart || apart.iter().any(is_apart);
         drop(apart);
         Some((plan(&facts), known))
     }
 
     /// Sums that one of these stages made could not be put together.
     fn remember_apart(&self, calls: &[StageCall]) {
-        let mut apart = locked(&self.apart);
-        for call in calls {
-            if apart.len() >= SESSIONS {
-                apart.remove(0);
-            }
-            apart.push(call.words.clone());
+        if calls.is_empty() {
+            return;
         }
+        let mut apart = locked(&self.apart);
+        if apart.len() >= SESSIONS {
+            apart.remove(0);
+        }
+        apart.push(calls.iter().map(|call| call.words.clone()).collect());
     }
 
     /// What is known of a host: whichever of its connections knows most.

@@ -3,6 +3,7 @@
 //! The invariant: nothing of the pipeline is run and no file is opened for it. The user's shell expands its words, and only such as can
 //! neither run nor change anything ([`shell_plan::script::line`]).
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -255,6 +256,7 @@ fn chain(
             environment: &environment,
             folder,
             mounts,
+            waited: Cell::default(),
         };
         let [input, output] = seen.stdio().map(|stdio| stdio.unwrap_or(Stdio::Here));
         // Pipes have numbers of their own, which no other has: those of the stages before them.

@@ -10,6 +10,7 @@ mod progress;
 mod refresh;
 mod remote;
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -180,6 +181,7 @@ fn elsewhere(
         environment,
         folder: &folder,
         mounts: &mounts,
+        waited: Cell::default(),
     };
     let stdio = stage.stdio();
     let is_plain = stdio.iter().all(Option::is_some) && stage.has_usual_errors();
@@ -237,7 +239,7 @@ fn elsewhere(
     let is_merged = place::is_merged();
     let call = StageCall {
         shell: nix::unistd::getppid().as_raw(),
-        began,
+        began: began + stage.waited.get(),
         session: tag.map_or(0, |tag| tag.session),
         pipeline: tag.map_or(0, |tag| tag.pipeline as u64),
         stage: tag.map_or(0, |tag| tag.stage as u32),

@@ -7,6 +7,7 @@
 
 mod call;
 mod options;
+mod query;
 mod read;
 
 pub use call::{Call, File, Given, Inner, Misfit};

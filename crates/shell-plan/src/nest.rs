@@ -209,7 +209,7 @@ fn given<'a>(
         let is_named = |word: usize| words.get(word).is_some_and(|word| word != FILE);
         let named = nest.call.files.iter().filter(|file| is_named(file.word));
         // The same everywhere.
-        let named = named.filter(|file| &words[file.word][file.from..] != b"/dev/null");
+        let named = named.filter(|file| file.name(words) != b"/dev/null");
         outer.call.files.extend(named.cloned());
         let mut given = nest.call.files.iter().filter(|file| !is_named(file.word));
         outer.call.goes_below |= given.any(|file| file.kind == Kind::Tree);
@@ -259,7 +259,7 @@ fn on_files<'a>(
     let nest = one_file.ok_or_else(|| told("it is given no files"))?;
     // A name with `=` in it is none to awk.
     let may_assign = call.given != Given::Found
-        || (call.files.iter()).any(|file| words[file.word][file.from..].contains(&b'='));
+        || (call.files.iter()).any(|file| file.name(words).contains(&b'='));
     if nest.call.of.program == Some(Language::Awk) && may_assign {
         return Err(told("a name may be an assignment"));
     }
@@ -300,7 +300,7 @@ fn reads_files(call: &Call<'_>, words: &[Vec<u8>], is_given: bool) -> Result<(),
     };
     let texts = call.programs.iter().map(|file| {
         let is_text = file.kind == Kind::Program;
-        is_text.then(|| words[file.word][file.from..].to_vec())
+        is_text.then(|| file.name(words).to_vec())
     });
     let texts: Vec<_> = texts.collect();
     match program::read(language, words, call, &texts).stays {

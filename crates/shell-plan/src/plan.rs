@@ -70,6 +70,9 @@ pub struct Group {
     pub line_ends: bool,
     /// It is right only if what the first stage prints in a lane, in all but the last, ends with a newline or is empty.
     pub lines_looked_at: bool,
+    /// It may turn out while it runs that one process would have printed something else than its lanes: then all of it is run again, so it must leave
+    /// nothing behind.
+    pub is_doubtful: bool,
     /// Standard output is a file of `place`, and is written there.
     pub writes_there: bool,
     /// What is expected to come out.

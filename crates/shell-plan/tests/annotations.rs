@@ -39,7 +39,7 @@ fn examples_hold() {
                 Ok(call) => {
                     let files = |wanted: fn(Kind) -> bool| -> Vec<String> {
                         (call.files.iter().filter(|file| wanted(file.kind)))
-                            .map(|f| String::from_utf8_lossy(&words[f.word][f.from..]).into_owned())
+                            .map(|f| String::from_utf8_lossy(f.name(&words)).into_owned())
                             .collect()
                     };
                     Example {

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
-use shell_plan::annotation::{Annotation, Call, Kind, Row, Syntax, Use};
+use shell_plan::annotation::{Annotation, Call, File, Kind, Row, Syntax, Use};
 
 use super::watch::Trial;
 use crate::program::{self, Found};
@@ -76,7 +76,9 @@ impl Known {
         let texts = self.operands.entry(call.of.name.clone()).or_default();
         let is_file = |word: &usize| {
             let mut files = call.files.iter().chain(&call.programs);
-            files.any(|file| file.word == *word && file.kind != Kind::Program)
+            // In a query they are but a part of it.
+            let is_whole = |file: &File| (file.from, file.to) == (0, words[file.word].len());
+            files.any(|file| file.word == *word && file.kind != Kind::Program && is_whole(file))
         };
         let operands = call.operands.iter().filter(|word| !is_file(word));
         texts.extend(
@@ -90,7 +92,7 @@ impl Known {
     /// An argument of an option, or an operand, of a kind; the `number`-th one if it is a file.
     fn value(&self, kind: Kind, texts: Option<&Vec<Vec<u8>>>, number: usize) -> Vec<u8> {
         match kind {
-            Kind::Text | Kind::Count | Kind::NoVariable | Kind::Program => {
+            Kind::Text | Kind::Count | Kind::NoVariable | Kind::Program | Kind::Query => {
                 let known = texts.and_then(|texts| texts.get(number).or(texts.first()));
                 known.map_or_else(|| TEXTS[0].into(), Clone::clone)
             }
@@ -333,7 +335,7 @@ impl Samples {
         let programs = call.programs.iter();
         let programs = programs.filter(|file| file.kind == Kind::ProgramFile);
         for (number, file) in call.files.iter().chain(programs).enumerate() {
-            let name = Path::new(OsStr::from_bytes(&words[file.word][file.from..]));
+            let name = Path::new(OsStr::from_bytes(file.name(words)));
             if name.is_absolute() || file.kind == Kind::Scratch {
                 continue;
             }

@@ -110,15 +110,21 @@ impl Tried<'_> {
         self.ran.reads_input || self.ran.done.iter().any(|done| touches(&done.path))
     }
 
-    /// The files that it names, whole.
+    /// The files that it names, whole, and where those lead that are links: some look for that themselves.
     fn named(&self, sandbox: &Sandbox) -> Vec<(PathBuf, Kind)> {
         let programs = self.call.programs.iter();
         let programs = programs.filter(|file| file.kind == Kind::ProgramFile);
         let files = self.call.files.iter().chain(programs);
         files
-            .map(|file| {
-                let name = OsStr::from_bytes(&self.words[file.word][file.from..]);
-                (plain(&sandbox.work.join(name)), file.kind)
+            .flat_map(|file| {
+                let name = OsStr::from_bytes(file.name(self.words));
+                let path = plain(&sandbox.work.join(name));
+                let target = path.read_link().ok();
+                let target = target.map(|to| plain(&path.with_file_name(to)));
+                [Some(path), target]
+                    .into_iter()
+                    .flatten()
+                    .map(|path| (path, file.kind))
             })
             .collect()
     }
@@ -331,7 +337,7 @@ impl Tried<'_> {
             Names::Never => self.reading.is_some_and(|reading| reading.names),
         };
         for file in files {
-            let name = &self.words[file.word][file.from..];
+            let name = file.name(self.words);
             // Short ones are found in anything.
             let is_printed = name.len() > 5 && has(&self.ran.output, name);
             let other_words = self.words.iter().enumerate();

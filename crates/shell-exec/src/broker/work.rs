@@ -114,6 +114,7 @@ pub fn work(
 ) -> Result<Work, String> {
     let first = group.stages.start;
     let count = stages(group).len();
+    let has_lanes = group.lanes.len() > 1;
     let mut making = Making {
         calls,
         group,
@@ -125,12 +126,14 @@ pub fn work(
         roles: vec![Role::default(); count],
         errors: vec![Vec::new(); count],
         relays: Vec::new(),
+        is_doubtful: group.is_doubtful
+            || has_lanes && calls[first..group.lanes_end].iter().any(ignores_pipe),
     };
-    let has_lanes = group.lanes.len() > 1;
     for (stage, role) in making.roles.iter_mut().enumerate() {
         role.status = group.statuses.get(stage).copied().unwrap_or_default();
         role.is_silent =
             has_lanes && first + stage < group.lanes_end && calls[first + stage].is_merged;
+        role.stdout.holds_back = role.is_silent;
     }
     let mut outputs = Vec::new();
     for lane in &group.lanes {
@@ -159,9 +162,8 @@ pub fn work(
         sinks.any(|sink| matches!(sink, Sink::File { .. }))
     };
     let again = stages(group).all(is_pure) && !reads_helper && !making.legs.iter().any(writes_file);
-    let is_doubtful = |role: &Role| role.ignores_pipe || has_lanes && role.status == Status::Well;
-    if !again && making.roles.iter().any(is_doubtful) {
-        return Err("nobody knows how it would have ended if one of its lanes fails".into());
+    if !again && making.is_doubtful {
+        return Err("its lanes may have to be given up, and it cannot be begun again".into());
     }
     // What comes together comes at the end, and only there something may be left behind.
     let place = match group.place {
@@ -169,6 +171,10 @@ pub fn work(
         At::Here => None,
     };
     Ok(making.done(place, again))
+}
+
+fn ignores_pipe(call: &StageCall) -> bool {
+    call.limits.ignored.contains(&nix::libc::SIGPIPE)
 }
 
 /// What comes out of a process or a join of a leg.
@@ -206,6 +212,8 @@ struct Making<'a> {
     /// The processes of each stage that have errors of their own, in the order of the lanes.
     errors: Vec<Vec<Edge>>,
     relays: Vec<(Stream, Stream)>,
+    /// It may have to be run again from the beginning.
+    is_doubtful: bool,
 }
 
 impl Making<'_> {
@@ -318,11 +326,9 @@ impl Making<'_> {
             _ => Combiner::Concat,
         };
         let join = Join {
-            how,
-            parts,
-            into: Sink::Null,
             clean,
             quiet,
+            ..Join::of(how, parts)
         };
         Ok(self.join(leg, join, Some((member, 1))))
     }
@@ -445,13 +451,7 @@ impl Making<'_> {
         descriptor: Option<(usize, usize)>,
     ) -> Source {
         let leg = self.leg(from);
-        let join = Join {
-            how: Combiner::Concat,
-            parts: vec![Source::File { path, from: at }],
-            into: Sink::Null,
-            clean: Vec::new(),
-            quiet: None,
-        };
+        let join = Join::of(Combiner::Concat, vec![Source::File { path, from: at }]);
         let edge = self.join(leg, join, descriptor);
         self.source(edge, to)
     }
@@ -663,28 +663,17 @@ impl Making<'_> {
                 self.begin(stage, leg, all, Source::Null, inputs)
             }
             Combiner::Again(words) | Combiner::Sums { words, .. } => {
-                let join = Join {
-                    how: match how {
-                        Combiner::Sums { .. } => how.clone(),
-                        _ => Combiner::Concat,
-                    },
-                    parts,
-                    into: Sink::Null,
-                    clean: Vec::new(),
-                    quiet: None,
+                let input = match how {
+                    Combiner::Sums { .. } => how.clone(),
+                    _ => Combiner::Concat,
                 };
+                let join = Join::of(input, parts);
                 let edge = self.join(leg, join, output);
                 let stdin = self.source(edge, leg);
                 self.begin(stage, leg, words.clone(), stdin, Vec::new())
             }
             how => {
-                let join = Join {
-                    how: how.clone(),
-                    parts,
-                    into: Sink::Null,
-                    clean: Vec::new(),
-                    quiet: None,
-                };
+                let join = Join::of(how.clone(), parts);
                 Ok(self.join(leg, join, output))
             }
         }
@@ -705,6 +694,7 @@ impl Making<'_> {
                 ..
                 // A limit is the process'; an agent that writes has none.
             } if *of == host
+                && !self.is_doubtful
                 && !(matches!(edge, Edge::Join(..)) && is_bounded(&self.calls[stage])) =>
             {
                 *self.sink(edge) = Sink::File {
@@ -752,11 +742,8 @@ impl Making<'_> {
                         parts.push(Source::Pipe(pipe));
                     }
                     let join = Join {
-                        how: Combiner::Concat,
-                        parts,
                         into: Sink::Stream(number),
-                        clean: Vec::new(),
-                        quiet: None,
+                        ..Join::of(Combiner::Concat, parts)
                     };
                     self.join(leg, join, None);
                 }

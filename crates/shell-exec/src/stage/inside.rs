@@ -164,6 +164,7 @@ mod tests {
             environment,
             folder: Path::new("/"),
             mounts: &[],
+            waited: std::cell::Cell::default(),
         }
     }
 

@@ -11,7 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -34,6 +35,10 @@ pub struct Parts {
     pub how: Option<Combiner>,
     /// Where they go.
     pub into: OwnedFd,
+    /// The last of it is held back; see [`Held`].
+    pub holds_back: bool,
+    /// Set if something was not held back as long as it should have been.
+    pub is_early: Arc<AtomicBool>,
     /// Grows by what is written.
     pub tally: Arc<Tally>,
 }
@@ -72,6 +77,92 @@ impl Write for Counted {
     }
 }
 
+/// Writes, and holds the last of it back until all has ended well, so that what was written when somebody complains is what a single process would have written
+/// by then, whatever it keeps in a buffer of its own. Whoever reads it waits for that no longer than [`HELD_BACK_TIME`].
+struct Held(Arc<Mutex<HeldState>>);
+
+struct HeldState {
+    into: Counted,
+    bytes: Vec<u8>,
+    since: Instant,
+    holds: bool,
+}
+
+/// How much is held back: more than any command keeps in a buffer.
+const HELD_BACK: usize = 64 << 10;
+/// And how long at most.
+const HELD_BACK_TIME: Duration = Duration::from_secs(1);
+
+impl Held {
+    fn new(into: Counted, holds: bool, is_early: Arc<AtomicBool>) -> Held {
+        let state = Arc::new(Mutex::new(HeldState {
+            into,
+            bytes: Vec::new(),
+            since: Instant::now(),
+            holds,
+        }));
+        if holds {
+            let state = Arc::downgrade(&state);
+            std::thread::spawn(move || release(&state, &is_early));
+        }
+        Held(state)
+    }
+
+    /// Nothing comes any more: what is held back is written if all has ended well. Gives back why it could not be written, if so.
+    fn end(self, is_well: bool) -> Option<Errno> {
+        let mut state = locked(&self.0);
+        state.holds = false;
+        let rest = std::mem::take(&mut state.bytes);
+        if is_well {
+            let _ = state.into.write_all(&rest);
+        }
+        state.into.failed
+    }
+}
+
+impl Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = locked(&self.0);
+        if !state.holds {
+            return state.into.write(bytes);
+        }
+        if state.bytes.is_empty() {
+            state.since = Instant::now();
+        }
+        state.bytes.extend_from_slice(bytes);
+        let excess = state.bytes.len().saturating_sub(HELD_BACK);
+        let excess: Vec<u8> = state.bytes.drain(..excess).collect();
+        state.into.write_all(&excess)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Has what was held back for too long written, and nothing held back any more.
+fn release(state: &Weak<Mutex<HeldState>>, is_early: &AtomicBool) {
+    loop {
+        std::thread::sleep(HELD_BACK_TIME / 8);
+        let Some(state) = state.upgrade() else {
+            return;
+        };
+        let mut state = locked(&state);
+        if !state.holds {
+            return;
+        }
+        if !state.bytes.is_empty() && state.since.elapsed() >= HELD_BACK_TIME {
+            is_early.store(true, Ordering::SeqCst);
+            state.holds = false;
+            let bytes = std::mem::take(&mut state.bytes);
+            // Who writes next meets what is wrong, or who ends.
+            let _ = state.into.write_all(&bytes);
+            return;
+        }
+    }
+}
+
 impl Joining {
     /// `ignored`: the signals that this process did not get before it began to stand for a command.
     pub fn new(program: PathBuf, ignored: SigSet) -> Joining {
@@ -96,11 +187,12 @@ impl Joining {
     /// # Errors
     /// Why they could not be written.
     pub fn join(&self, parts: Parts, out: &Outgoing) -> Result<(), Errno> {
-        let mut into = Counted {
+        let into = Counted {
             file: File::from(parts.into),
             tally: parts.tally,
             failed: None,
         };
+        let mut into = Held::new(into, parts.holds_back, parts.is_early);
         let how = parts.how.unwrap_or(Combiner::Concat);
         let joined = match &how {
             Combiner::Merge(words) => self.by_names(words, parts.parts, &mut into),
@@ -115,10 +207,11 @@ impl Joining {
                 combine::combine(how, parts, &mut into, &room)
             }
         };
-        match (joined, into.failed) {
-            (Ok(()), _) => Ok(()),
+        let failed = into.end(joined.is_ok() && !self.is_stopped.load(Ordering::SeqCst));
+        match (joined, failed) {
+            (Ok(()), None) => Ok(()),
             // That is not the fault of the parts. A temporary file that cannot be written is something else.
-            (Err(_), Some(errno)) => Err(errno),
+            (_, Some(errno)) => Err(errno),
             (Err(_), None) => {
                 out.tell(&ToBroker::Abandon);
                 Ok(())
@@ -131,7 +224,7 @@ impl Joining {
         &self,
         words: &[Vec<u8>],
         parts: Vec<Incoming>,
-        into: &mut Counted,
+        into: &mut dyn Write,
     ) -> Result<(), Failure> {
         let (mut mappings, mut names) = (Vec::new(), Vec::new());
         let mut feeds = Vec::new();
@@ -159,7 +252,7 @@ impl Joining {
         words: &[Vec<u8>],
         how: &Combiner,
         parts: Vec<Incoming>,
-        into: &mut Counted,
+        into: &mut dyn Write,
     ) -> Result<(), Failure> {
         let (read, write) = pipe()?;
         let mut command = self.command(words)?;
@@ -199,7 +292,7 @@ impl Joining {
         &self,
         mut command: Command,
         feeds: Vec<(Incoming, OwnedFd)>,
-        into: &mut Counted,
+        into: &mut dyn Write,
     ) -> Result<(), Failure> {
         let mut output = {
             let mut child = locked(&self.child);

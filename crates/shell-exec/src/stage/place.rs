@@ -3,6 +3,7 @@
 //! The invariant: a stage of which anything is not understood has no place but here. What is asked of a mount here (does the file exist, how
 //! long is it) is asked in the way that its command would have asked first.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -14,10 +15,10 @@ use shell_plan::plan::depth;
 use shell_plan::program;
 
 use super::refresh::Changed;
-use crate::annotations;
 use crate::mounts::{self, Mount};
 use crate::slurm::Placement;
 use crate::wire::{Below, Checked, FileFact, Place, Seen, Stdio, Touched, View};
+use crate::{annotations, clock};
 
 /// What a stage is called with.
 pub struct Stage<'a> {
@@ -29,6 +30,8 @@ pub struct Stage<'a> {
     pub folder: &'a Path,
     /// Folders of other machines.
     pub mounts: &'a [Mount],
+    /// For how long mounts had to be waited for that were asked about files, in microseconds. The command would have waited, too.
+    pub waited: Cell<u64>,
 }
 
 /// How a shell opens a file for a redirection.
@@ -70,6 +73,15 @@ fn identity_of(stat: &rustix::fs::Stat) -> u64 {
 }
 
 impl Stage<'_> {
+    /// Asks a mount.
+    fn ask<T>(&self, question: impl FnOnce() -> T) -> T {
+        let began = clock::micros();
+        let answer = question();
+        let took = clock::micros().saturating_sub(began);
+        self.waited.set(self.waited.get() + took);
+        answer
+    }
+
     /// Where it may run besides here, or why nowhere. `stdio`: what its standard input and output are.
     ///
     /// # Errors
@@ -98,7 +110,7 @@ impl Stage<'_> {
             shows_owners: call.of.shows.contains(&Shown::Owners),
         };
         for file in &call.files {
-            let fact = self.add_file(&mut place, &words[file.word][file.from..], file.kind)?;
+            let fact = self.add_file(&mut place, file.name(&words), file.kind)?;
             place.files.push(fact);
         }
         self.add_programs(&mut place, &call, &words)?;
@@ -140,7 +152,7 @@ impl Stage<'_> {
             return Ok(());
         };
         for file in &call.programs {
-            let text = &words[file.word][file.from..];
+            let text = file.name(words);
             if file.kind == Kind::Program {
                 place.programs.push((Some(text.to_vec()), None));
                 continue;
@@ -242,7 +254,8 @@ impl Stage<'_> {
     /// Notes that a host has to do with the stage.
     fn add_host(&self, place: &mut Place, host: &str) -> Result<(), String> {
         if !place.hosts.iter().any(|(known, _)| known == host) {
-            let views = views(self.mounts, host).ok_or("a mount does not answer")?;
+            let views = self.ask(|| views(self.mounts, host));
+            let views = views.ok_or("a mount does not answer")?;
             place.hosts.push((host.to_owned(), views));
         }
         Ok(())
@@ -264,7 +277,7 @@ impl Stage<'_> {
             ));
         }
         let mut identity = 0;
-        let place_of = match statat(rustix::fs::CWD, path, AtFlags::empty()) {
+        let place_of = match self.ask(|| statat(rustix::fs::CWD, path, AtFlags::empty())) {
             Ok(stat) => {
                 identity = identity_of(&stat);
                 seen(&stat, mount)
@@ -275,13 +288,15 @@ impl Stage<'_> {
         // Who looks at a file has what was written to it here sent to the host first (nfs(5), "close-to-open"). Files in a folder are not looked at.
         let is_folder = place_of.kind == 0o040_000;
         if is_folder && (mount.is_nfs() || mount.is_share()) {
-            mounts::flush(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let flushed = self.ask(|| mounts::flush(path));
+            flushed.map_err(|error| format!("{}: {error}", path.display()))?;
         }
         // Links that lead out of the mount lead somewhere else on the host.
         let above = path.parent().filter(|above| above.starts_with(&mount.at));
         if let Some(above) = above {
             let told = |error: &dyn std::fmt::Display| format!("{}: {error}", above.display());
-            let opened = open(above, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let opened = self.ask(|| open(above, flags, Mode::empty()));
             let opened = opened.map_err(|error| told(&error))?;
             let real = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
             if !real.map_err(|error| told(&error))?.starts_with(&mount.at) {
@@ -355,7 +370,7 @@ impl Stage<'_> {
         }
         match stat.st_mode & 0o170_000 {
             0o010_000 => Some(Stdio::Pipe(identity_of(&stat))),
-            0o020_000 if stat.st_rdev == rustix::fs::makedev(1, 3) => Some(Stdio::Null),
+            0o020_000 if is_null(&stat) => Some(Stdio::Null),
             // Other devices do as they like.
             0o020_000 if rustix::termios::isatty(fd) => Some(Stdio::Terminal),
             0o020_000 => None,
@@ -413,7 +428,8 @@ impl Stage<'_> {
     fn there(&self, fd: BorrowedFd<'_>, stat: &rustix::fs::Stat) -> Option<Stdio> {
         let path = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
         let mount = self.mount_of(&path)?;
-        let named = statat(rustix::fs::CWD, &path, AtFlags::empty()).ok()?;
+        let named = self.ask(|| statat(rustix::fs::CWD, &path, AtFlags::empty()));
+        let named = named.ok()?;
         if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
             return None;
         }
@@ -483,12 +499,21 @@ fn is_shared(stat: &rustix::fs::Stat) -> bool {
         })
 }
 
+/// Whether a device is the one that throws everything away.
+fn is_null(stat: &rustix::fs::Stat) -> bool {
+    stat.st_mode & 0o170_000 == 0o020_000 && stat.st_rdev == rustix::fs::makedev(1, 3)
+}
+
 /// Whether messages go where output goes, in one order: into the same pipe or terminal, or to the same place of a file.
 pub fn is_merged() -> bool {
     let (one, other) = (rustix::stdio::stdout(), rustix::stdio::stderr());
     let (Ok(first), Ok(second)) = (fstat(one), fstat(other)) else {
         return false;
     };
+    // Nobody sees in which order what is thrown away.
+    if is_null(&first) {
+        return false;
+    }
     let at = |fd| seek(fd, rustix::fs::SeekFrom::Current(0)).ok();
     (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino) && at(one) == at(other)
 }
@@ -545,6 +570,7 @@ mod tests {
             environment: &[],
             folder: &at,
             mounts: &mounts,
+            waited: Cell::default(),
         };
         let place = stage.place(&[Stdio::Null, Stdio::Here]);
         let written = stage.opened(Path::new("file"), Opening::Write).unwrap();

@@ -83,6 +83,8 @@ pub struct Written {
     pub checksum: u64,
     /// To standard error.
     pub errors: u64,
+    /// More of the output than one process would have written before it complained.
+    pub is_early: bool,
 }
 
 /// Signals that are held back, and given back when this is dropped.
@@ -176,6 +178,7 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
         ignores_pipe: ignored.contains(&(Signal::SIGPIPE as i32)),
         began_at: beginning(),
         written: Default::default(),
+        is_early: Arc::default(),
         joining: Arc::new(Joining::new(program, held.before)),
     };
     let outcome = stage.serve(&broker, signals, &role);
@@ -406,6 +409,8 @@ struct Stage {
     began_at: Option<u64>,
     /// How many bytes were written to standard output and error.
     written: [Arc<Tally>; 2],
+    /// As in [`Written::is_early`].
+    is_early: Arc<AtomicBool>,
     joining: Arc<Joining>,
 }
 
@@ -457,13 +462,20 @@ impl Stage {
             return;
         }
         let (out, how) = (self.out.clone(), output.how.clone());
+        // On a terminal nobody counts the bytes, and somebody waits for them.
+        let is_terminal = fd.as_ref().is_ok_and(rustix::termios::isatty);
+        let holds_back = output.holds_back && !is_terminal;
+        let is_early = self.is_early.clone();
+        if output.holds_back && is_terminal {
+            is_early.store(true, Ordering::SeqCst);
+        }
         let failed = self.output_failed.clone();
         let (can_go_back, ignores_pipe) = (self.can_go_back(), self.again && self.ignores_pipe);
         let is_ended = !self.ignores_pipe;
         let (tally, joining) = (self.written[side].clone(), self.joining.clone());
         let pump = std::thread::spawn(move || {
             let written = match (fd, streams.as_slice(), how) {
-                (Ok(fd), [(stream, inbox)], None) => {
+                (Ok(fd), [(stream, inbox)], None) if !holds_back => {
                     receive_all(&fd, inbox, &out, *stream, WINDOW, &tally)
                 }
                 (Ok(fd), _, how) => {
@@ -473,6 +485,8 @@ impl Stage {
                         parts: parts.collect(),
                         how,
                         into: fd,
+                        holds_back,
+                        is_early,
                         tally,
                     };
                     joining.join(parts, &out)
@@ -669,6 +683,7 @@ impl Stage {
             output,
             checksum,
             errors: self.written[1].sum().0,
+            is_early: self.is_early.load(Ordering::SeqCst),
         };
         if let (Some(_), Some(at)) = (self.failure(), self.began_at) {
             let stdout = rustix::stdio::stdout();
@@ -770,8 +785,8 @@ pub fn again(
     use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
     let ignores_pipe = super::ignores(Signal::SIGPIPE);
-    // What goes to one place is counted together, and comes together again.
-    let merged = if is_merged {
+    // What goes to one place is counted together, and comes together again. But no messages were, if they should have come in the middle of it.
+    let merged = if is_merged && !written.is_early {
         let (from, to) = io::pipe()?;
         command.stdout(to.try_clone()?).stderr(to);
         Some(from)

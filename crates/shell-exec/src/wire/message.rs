@@ -241,6 +241,19 @@ pub struct Join {
     pub quiet: Option<Source>,
 }
 
+impl Join {
+    /// Of parts of which nothing needs to be looked at; where it goes is said later.
+    pub fn of(how: Combiner, parts: Vec<Source>) -> Join {
+        Join {
+            how,
+            parts,
+            into: Sink::Null,
+            clean: Vec::new(),
+            quiet: None,
+        }
+    }
+}
+
 /// A file and how it looks from the near side.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Checked {
@@ -498,6 +511,8 @@ pub struct Output {
     pub streams: Vec<u32>,
     /// How several become one.
     pub how: Option<Combiner>,
+    /// It comes from lanes, whose messages go to the same place: there should be none, which is known at the end.
+    pub holds_back: bool,
 }
 
 /// What a broker knows of a host.
@@ -571,7 +586,7 @@ pub struct Record {
 pub struct StageCall {
     /// The process of the shell that runs the pipeline.
     pub shell: i32,
-    /// When its helper began, in microseconds of the machine's monotonic clock.
+    /// When its helper began, in microseconds of the machine's monotonic clock; later by as much as it had to wait for mounts, as the command would have.
     pub began: u64,
     /// The process that began the script.
     pub session: u32,

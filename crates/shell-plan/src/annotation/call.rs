@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::options::{Found, Kind, Parts};
+use super::query;
 use super::{Annotation, Folder, Operand, Stdin, Use};
 
 /// A file that a call names.
@@ -14,8 +15,17 @@ pub struct File {
     pub word: usize,
     /// Where in the word its name begins, in bytes: behind `--output=`, for instance.
     pub from: usize,
+    /// And where it ends, which is the word's end but in a query.
+    pub to: usize,
     /// What is done with it.
     pub kind: Kind,
+}
+
+impl File {
+    /// The name, in the call's words.
+    pub fn name<'w>(&self, words: &'w [Vec<u8>]) -> &'w [u8] {
+        &words[self.word][self.from..self.to]
+    }
 }
 
 /// What a call means.
@@ -178,6 +188,7 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
                 return None;
             }
             match kind {
+                Kind::Query => return None,
                 Kind::Text => call.texts.push((row.names[0].as_str(), word + 1, from)),
                 Kind::Count if !is_count(&arguments[word][from..]) => return None,
                 Kind::NoVariable => call.no_variables.push((word + 1, from)),
@@ -217,6 +228,22 @@ fn fit<'a>(of: &'a Use, parts: &Parts<'a>, arguments: &[Vec<u8>]) -> Option<Call
         if is_no_name(kind, &arguments[word]) || kind == Kind::Count && !is_count(&arguments[word])
         {
             return None;
+        }
+        if kind == Kind::Query {
+            for name in query::tables(&arguments[word])? {
+                inputs += 1;
+                if arguments[word][name.clone()] == *b"-" {
+                    call.stdin = true;
+                } else {
+                    call.files.push(File {
+                        word: word + 1,
+                        from: name.start,
+                        to: name.end,
+                        kind: Kind::Input,
+                    });
+                }
+            }
+            continue;
         }
         add(&mut call, kind, word, 0, arguments, &mut inputs);
     }
@@ -261,10 +288,16 @@ fn add(
     let file = File {
         word: word + 1,
         from,
+        to: arguments[word].len(),
         kind,
     };
     match kind {
-        Kind::Text | Kind::Count | Kind::Command | Kind::Variable | Kind::NoVariable => {}
+        Kind::Text
+        | Kind::Count
+        | Kind::Command
+        | Kind::Variable
+        | Kind::NoVariable
+        | Kind::Query => {}
         Kind::Program | Kind::ProgramFile => {
             call.stdin |= kind == Kind::ProgramFile && text == b"-";
             call.programs.push(file);

@@ -24,6 +24,8 @@ pub enum Kind {
     Program,
     /// A file with such a program.
     ProgramFile,
+    /// An SQL query with names of files where tables are named; they are read.
+    Query,
     /// An operand as awk has it: `name=value`, or a file that is read.
     Assignment,
     /// The first word of another command, whose words are all that follow; of an option in an expression, those up to `;` or `{} +`.

@@ -118,7 +118,7 @@ fn word<T: Copy>(of: &str, text: &str, words: &[(&str, T)]) -> Result<T> {
     mistake(format!("{of}: \"{text}\" is none of: {}", known.join(", ")))
 }
 
-const KINDS: [(&str, Kind); 13] = [
+const KINDS: [(&str, Kind); 14] = [
     ("text", Kind::Text),
     ("count", Kind::Count),
     ("input", Kind::Input),
@@ -128,6 +128,7 @@ const KINDS: [(&str, Kind); 13] = [
     ("scratch", Kind::Scratch),
     ("program", Kind::Program),
     ("program-file", Kind::ProgramFile),
+    ("query", Kind::Query),
     ("assignment", Kind::Assignment),
     ("command", Kind::Command),
     ("variable", Kind::Variable),

@@ -167,7 +167,7 @@ pub(super) fn waits(stage: &Stage<'_>) -> bool {
     let Ok(call) = &stage.call else { return false };
     match name(stage) {
         "sort" => call.of.name != "merge",
-        "tac" | "shuf" | "column" | "tsort" | "ptx" | "tail" => true,
+        "tac" | "q" | "shuf" | "column" | "tsort" | "ptx" | "tail" => true,
         "head" => false,
         _ => call.of.volume == Volume::Few && !call.of.early,
     }

@@ -168,7 +168,8 @@ pub(super) fn steps(
         count.stage(k, segment.place, jobs as f64);
     }
     if segment.end == facts.stages.len() {
-        count.end(segment.end - 1, segment.place);
+        let is_doubtful = (segment.split.as_ref()).is_some_and(|split| split.is_doubtful);
+        count.end(segment.end - 1, segment.place, !is_doubtful);
     }
     count.next_phase();
     count.steps
@@ -402,12 +403,12 @@ impl Count<'_, '_, '_> {
         self.work(place, if few { 0.0 } else { output / speed });
     }
 
-    /// Where the output goes in the end.
-    fn end(&mut self, last: usize, place: Place) {
+    /// Where the output goes in the end. `writes_there`: a file of the place is written there.
+    fn end(&mut self, last: usize, place: Place, writes_there: bool) {
         let bytes = self.flows[last].output;
         let facts = self.known.facts;
         match &facts.stages[last].stdout {
-            Stdout::File(file) if file.at == place => {
+            Stdout::File(file) if file.at == place && (writes_there || place == Place::Here) => {
                 *self.phase.disk.entry(place).or_default() += bytes;
             }
             Stdout::File(file) => {

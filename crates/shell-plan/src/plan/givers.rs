@@ -68,7 +68,7 @@ fn named<'s>(stage: &'s Stage<'_>, file: usize) -> &'s [u8] {
         .as_ref()
         .ok()
         .and_then(|call| call.files.get(file));
-    file.map_or(&[], |file| &stage.words[file.word][file.from..])
+    file.map_or(&[], |file| file.name(&stage.words))
 }
 
 /// How deep below the trees that it names a call of `find` looks, if that is limited: what may be read is no deeper than that and one more.

@@ -312,6 +312,12 @@ impl<'f, 'a> Known<'f, 'a> {
         ends_early(&self.facts.stages[stage], self.early(stage))
     }
 
+    /// Whether a stage leaves nothing behind.
+    pub fn is_pure(&self, stage: usize) -> bool {
+        let call = self.call(stage);
+        call.is_some_and(|call| call.of.effect == Effect::Pure)
+    }
+
     /// Whether what a stage prints is lines, as far as its input is.
     fn has_lines(&self, stage: usize) -> bool {
         matches!(self.ends(stage), Ends::Always | Ends::IfInput)

@@ -174,6 +174,10 @@ pub(super) fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) ->
                 {
                     break;
                 }
+                // What may have to be run again leaves nothing behind.
+                if split.is_doubtful && end > split.end && !known.is_pure(end - 1) {
+                    break;
+                }
                 all.push(Segment {
                     from,
                     end,

@@ -33,6 +33,8 @@ pub(super) struct Split {
     pub line_ends: bool,
     /// It is right only because what the first stage prints for each lane does.
     pub lines_looked_at: bool,
+    /// It may turn out while it runs that one process would have printed something else: then all is run again by one.
+    pub is_doubtful: bool,
 }
 
 /// All splits that begin with a stage.
@@ -288,9 +290,13 @@ fn chain(
         }
         let goes_on = combiner == Combiner::Concat && !known.ends_early(k);
         let is_joined = matches!(call.of.program, Some(Language::Sed | Language::Jq));
+        let is_sure = matches!(combiner, Combiner::Concat | Combiner::First)
+            && !statuses.contains(&Status::Well)
+            && !(known.facts.stages[from..=k].iter()).any(|stage| stage.is_merged);
         all.push(Split {
             from,
             end: k + 1,
+            is_doubtful: !is_sure || is_looked_at,
             lanes: lanes.clone(),
             combiner,
             statuses: statuses.clone(),

@@ -244,7 +244,7 @@ pub fn selectivity_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
         }
     } else {
         for program in &call.programs {
-            shape = format!("{shape}{:08x}", hash(&words[program.word][program.from..]));
+            shape = format!("{shape}{:08x}", hash(program.name(words)));
         }
     }
     format!(
@@ -259,8 +259,12 @@ pub fn selectivity_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
 pub fn call_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
     let mut said = Vec::new();
     for (number, word) in words.iter().enumerate().skip(call.at + 1) {
-        let named = call.files.iter().find(|file| file.word == number);
-        said.extend_from_slice(named.map_or(&word[..], |file| &word[..file.from]));
+        let mut at = 0;
+        for file in call.files.iter().filter(|file| file.word == number) {
+            said.extend_from_slice(&word[at..file.from]);
+            at = file.to;
+        }
+        said.extend_from_slice(&word[at..]);
         said.push(0);
     }
     // How many files there are makes no other call of it.

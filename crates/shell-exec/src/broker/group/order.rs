@@ -245,7 +245,7 @@ mod tests {
     fn role() -> Role {
         let output = |stream| Output {
             streams: vec![stream],
-            how: None,
+            ..Output::default()
         };
         Role {
             streams: Vec::new(),
