@@ -45,6 +45,18 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
     five.sizes = vec![("/log", 16_000_000_000)];
     let mut near = World::of((1..=5).map(|n| cloud(&format!("log{n}"), 2.0)).collect());
     near.sizes = vec![("/log", 16_000_000_000)];
+    // A machine in the same house that is somewhat busy, as nearsh takes it to be before it has measured anything.
+    let unmeasured = |name: String| {
+        let mut host = cloud(&name, 1.0);
+        (host.connected, host.connect_s) = (false, 0.154);
+        (host.down, host.up) = (400e6, 400e6);
+        (host.mount.read, host.mount.write) = (320e6, 8e6);
+        host
+    };
+    let mut five_cold = World::of((1..=5).map(|n| unmeasured(format!("log{n}"))).collect());
+    five_cold.sizes = vec![("/log", 160_000_000)];
+    five_cold.idle_cores = 1.0;
+    let five_cold_again = five_cold.clone();
     let mut two = World::of(vec![cloud("a", 4.0), cloud("b", 4.0)]);
     two.sizes = vec![("/a/big", 5_000_000_000), ("/b/small", 40_000_000)];
     let mut cold = lab.clone();
@@ -79,6 +91,16 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
         ),
         ("posh-log-grep", five.clone(), grep5),
         ("posh-log-grep-cloud", near, grep5),
+        (
+            "log-grep-near-and-cold",
+            five_cold,
+            "cat /log1/a /log2/a /log3/a /log4/a /log5/a | grep '128\\.151\\.150'",
+        ),
+        (
+            "any-text-near-and-cold",
+            five_cold_again,
+            "cat /log1/a /log2/a /log3/a /log4/a /log5/a | grep '[0-9]'",
+        ),
         ("posh-git-status", repo("/lab/repo"), "git status"),
         ("counted-lines", lab.clone(), "grep -c x /lab/list"),
         (

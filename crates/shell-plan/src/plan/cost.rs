@@ -397,7 +397,8 @@ impl Count<'_, '_, '_> {
             self.cross(Place::Host(host), place, bytes);
         }
         let speed = match split.combiner {
-            Combiner::Concat | Combiner::First => CONCAT_SPEED,
+            // What is looked at besides, text is passed through.
+            Combiner::Concat | Combiner::Text | Combiner::Lines | Combiner::First => CONCAT_SPEED,
             _ => MERGE_SPEED,
         };
         self.work(place, if few { 0.0 } else { output / speed });

@@ -4,7 +4,7 @@
 //! Invariant: measured is preferred to said. Where nothing was measured there are two guesses: what is likely, and what would make a
 //! plan look worst, so that a plan is not chosen on hope.
 
-use super::commands::{ends_early, looks_only, reads_at_most, usual_speed, waits};
+use super::commands::{ends_early, looks_only, name, reads_at_most, usual_speed, waits};
 use super::givers::{giver, trees};
 use super::{Facts, FileKind, Named, Place, Stage, Stdin};
 use crate::annotation::{Call, Combine, Folder, Given, Kind, Language, Volume};
@@ -18,6 +18,9 @@ pub(super) enum Guess {
     /// What makes plans look bad: filters let everything pass, and what may end early does.
     Worst,
 }
+
+/// So many letters are a text that most lines do not have.
+const RARE: usize = 5;
 
 /// What goes through a stage.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -161,6 +164,7 @@ fn flow(
         // What is looked for is rare, and what is left out.
         (None, Volume::Less, Guess::Likely) if call.options.contains(&"-v") => 0.8 * input,
         (None, Volume::Less, Guess::Likely) => 0.2 * input,
+        (None, Volume::Less, Guess::Worst) if is_rare(stage, call) => 0.5 * input,
         (None, Volume::Less, Guess::Worst) => input,
         (None, Volume::More, Guess::Likely) => 4.0 * input,
         (None, Volume::More, Guess::Worst) => 10.0 * input,
@@ -214,6 +218,48 @@ pub(super) fn looks(stage: &Stage<'_>) -> Vec<(Place, f64)> {
     list
 }
 
+/// What a call looks for: it stands behind an option, or is the first operand that is no file.
+fn pattern<'w>(words: &'w [Vec<u8>], call: &Call<'_>) -> Option<&'w [u8]> {
+    let given = call.texts.iter().find(|(option, ..)| *option == "-e");
+    let given = given.map(|&(_, word, from)| &words[word][from..]);
+    let is_file = |word: &usize| {
+        let mut files = call.files.iter();
+        files.any(|file| file.word == *word && file.from == 0)
+    };
+    let operand = call.operands.iter().find(|word| !is_file(word));
+    given.or(operand.map(|&word| words[word].as_slice()))
+}
+
+/// Whether a call prints lines with a text of some length in them: half of all lines have that at most, or nobody would look for it.
+fn is_rare(stage: &Stage<'_>, call: &Call<'_>) -> bool {
+    let is_grep = ["grep", "egrep", "fgrep"].contains(&name(stage));
+    let several =
+        call.options.contains(&"-v") || call.texts.iter().filter(|of| of.0 == "-e").count() > 1;
+    if !is_grep || several {
+        return false;
+    }
+    let (mut run, mut longest, mut is_quoted) = (0, 0, false);
+    for &byte in pattern(&stage.words, call).unwrap_or_default() {
+        if byte == b'|' || byte == b'\n' {
+            return false;
+        }
+        // A quoted letter means something else, another character itself; a class, a repetition or any character ends the text.
+        let is_itself = if is_quoted {
+            !byte.is_ascii_alphanumeric()
+        } else {
+            !b".*[]^$\\+?{}()".contains(&byte)
+        };
+        if is_itself {
+            run += 1;
+            longest = longest.max(run);
+        } else if byte != b'\\' || is_quoted {
+            run = 0;
+        }
+        is_quoted = byte == b'\\' && !is_quoted;
+    }
+    longest >= RARE
+}
+
 /// The class of calls to which one belongs, for what is measured of them: the command, its use, which options it has, and the coarse shape
 /// of its pattern or program.
 pub fn selectivity_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
@@ -229,17 +275,7 @@ pub fn selectivity_key(words: &[Vec<u8>], call: &Call<'_>) -> String {
             shape = format!("{shape}{} ", String::from_utf8_lossy(&words[word]));
         }
     } else if call.programs.is_empty() {
-        // A pattern stands behind an option, or is the first operand that is no file.
-        let pattern = call.texts.iter().find(|(option, ..)| *option == "-e");
-        let pattern = pattern.map(|&(_, word, from)| &words[word][from..]);
-        let is_file = |word: &usize| {
-            call.files
-                .iter()
-                .any(|file| file.word == *word && file.from == 0)
-        };
-        let operand = call.operands.iter().find(|word| !is_file(word));
-        let text = pattern.or(operand.map(|&word| words[word].as_slice()));
-        if let Some(text) = text {
+        if let Some(text) = pattern(words, call) {
             shape = self::shape(text);
         }
     } else {
