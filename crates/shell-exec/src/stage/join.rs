@@ -131,8 +131,12 @@ impl Write for Held {
         }
         state.bytes.extend_from_slice(bytes);
         let excess = state.bytes.len().saturating_sub(HELD_BACK);
-        let excess: Vec<u8> = state.bytes.drain(..excess).collect();
-        state.into.write_all(&excess)?;
+        if excess > 0 {
+            let excess: Vec<u8> = state.bytes.drain(..excess).collect();
+            // What is left has come lately.
+            state.since = Instant::now();
+            state.into.write_all(&excess)?;
+        }
         Ok(bytes.len())
     }
 
