@@ -311,3 +311,32 @@ fn add(a: u64, b: u64, most: u64) -> Result<u64, Failure> {
     let sum = a.checked_add(b).filter(|sum| *sum <= most);
     sum.ok_or_else(|| Failure::Unfit(format!("{a} + {b} is too large")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(parts: &[&str]) -> Result<String, String> {
+        let parts = parts
+            .iter()
+            .map(|part| -> Part { Box::new(io::Cursor::new(part.to_string())) });
+        let mut output = Vec::new();
+        let done = combine(
+            &Combiner::Lines,
+            parts.collect(),
+            &mut output,
+            &Room::of_this_machine(),
+        );
+        done.map_err(|failure| failure.to_string())?;
+        Ok(String::from_utf8(output).unwrap())
+    }
+
+    #[test]
+    fn parts_that_end_within_a_line_are_not_put_together() {
+        assert_eq!(lines(&["a\nb\n", "", "c\n"]).unwrap(), "a\nb\nc\n");
+        for parts in [&["a\nb"][..], &["a\n", "b"], &["a", "b\n"]] {
+            let why = lines(parts).unwrap_err();
+            assert!(why.ends_with("a part ends within a line"), "{why}");
+        }
+    }
+}

@@ -333,3 +333,65 @@ impl Joining {
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(pipe_with(PipeFlags::CLOEXEC)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek};
+
+    fn held(file: &File) -> (Held, Arc<Tally>, Arc<AtomicBool>) {
+        let (tally, is_early) = (Arc::<Tally>::default(), Arc::<AtomicBool>::default());
+        let into = Counted {
+            file: file.try_clone().unwrap(),
+            tally: tally.clone(),
+            failed: None,
+        };
+        (Held::new(into, true, is_early.clone()), tally, is_early)
+    }
+
+    fn content(mut file: File) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn the_last_of_it_is_written_at_a_good_end_alone() {
+        let all: Vec<u8> = (0..200_000_u32).map(|at| at as u8).collect();
+        for is_well in [true, false] {
+            let file = tempfile::tempfile().unwrap();
+            let (mut held, tally, is_early) = held(&file);
+            for piece in all.chunks(7_000) {
+                held.write_all(piece).unwrap();
+            }
+            assert_eq!(tally.sum().0, (all.len() - HELD_BACK) as u64);
+            assert_eq!(held.end(is_well), None);
+            let written = if is_well {
+                all.len()
+            } else {
+                all.len() - HELD_BACK
+            };
+            assert_eq!(content(file), all[..written]);
+            assert_eq!(tally.sum().0, written as u64);
+            assert!(!is_early.load(Ordering::SeqCst));
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_it_for_long() {
+        let file = tempfile::tempfile().unwrap();
+        let (mut held, tally, is_early) = held(&file);
+        held.write_all(b"first").unwrap();
+        assert_eq!(tally.sum().0, 0);
+        let until = Instant::now() + 30 * HELD_BACK_TIME;
+        while tally.sum().0 == 0 && Instant::now() < until {
+            std::thread::sleep(HELD_BACK_TIME / 20);
+        }
+        assert!(is_early.load(Ordering::SeqCst));
+        held.write_all(b" second").unwrap();
+        assert_eq!(tally.sum().0, 12);
+        assert_eq!(held.end(false), None);
+        assert_eq!(content(file), b"first second");
+    }
+}
