@@ -505,7 +505,8 @@ fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
     if std::env::var_os("PERDURE_EXPORTS").is_some() {
         return in_rig(judge);
     }
-    if !rig::is_there("PERDURE_RIG") {
+    if let Some(why) = rig::lack("PERDURE_RIG") {
+        eprintln!("{why}");
         return;
     }
     let base = scratch();

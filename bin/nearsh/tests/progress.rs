@@ -1,10 +1,13 @@
 //! `tests/near/progress` on the client of a rig whose line is slow.
 
+#![allow(clippy::print_stderr)] // who runs the tests should know
+
 use testkit::rig::{self, Rig};
 
 #[test]
 fn a_command_elsewhere_that_takes_long_has_a_line_on_the_terminal() {
-    if !rig::is_there("PERDURE_RIG") {
+    if let Some(why) = rig::lack("PERDURE_RIG") {
+        eprintln!("{why}");
         return;
     }
     let nearsh = env!("CARGO_BIN_EXE_nearsh");

@@ -1,12 +1,15 @@
 //! `tests/near/slurm.sh`, which is about nodes of a real Slurm, and `tests/near/proxy.sh`, about a filer without ssh; both on the client of a rig.
 
+#![allow(clippy::print_stderr)] // who runs the tests should know
+
 use std::ffi::OsString;
 
 use testkit::rig::{self, NEAR, Rig};
 
 /// Runs words on the client of a rig, if what that needs can be had. Nothing of what they say is wrong, and so many lines are right.
 fn judge(needs: &str, options: &[&str], words: &[&str], right: usize) {
-    if !rig::is_there(needs) {
+    if let Some(why) = rig::lack(needs) {
+        eprintln!("{why}");
         return;
     }
     // The daemons' own, beside the rig's: what its hosts have of that is not theirs.

@@ -136,7 +136,8 @@ fn in_rig(name: &str, options: &[&str], judge: &dyn Fn(&Path)) {
     if std::env::var_os("PERDURE_TELL").is_some() {
         return judge(&PathBuf::from(std::env::var_os("NEAR_MNT").unwrap()));
     }
-    if !rig::is_there("PERDURE_RIG") {
+    if let Some(why) = rig::lack("PERDURE_RIG") {
+        eprintln!("{why}");
         return;
     }
     let mut rig = Rig::new(&["alpha", "beta"]).with(options);

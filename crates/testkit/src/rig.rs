@@ -10,14 +10,11 @@ use tempfile::TempDir;
 /// The folder of the rig, and of what is run in it.
 pub const NEAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/near");
 
-/// Whether what a test needs can be had: `./x test` sets the variable then. Says so if not.
-#[allow(clippy::print_stderr)] // who runs the tests should know
-pub fn is_there(variable: &str) -> bool {
-    let is = std::env::var_os(variable).is_some();
-    if !is {
-        eprintln!("left out: {variable} is not set, as ./x test does where it can be had");
-    }
-    is
+/// Why a test is left out, if it is: `./x test` sets the variable where what it needs can be had.
+pub fn lack(variable: &str) -> Option<String> {
+    let is_set = std::env::var_os(variable).is_some();
+    (!is_set)
+        .then(|| format!("left out: {variable} is not set, as ./x test does where it can be had"))
 }
 
 /// A rig that has not begun.

@@ -110,21 +110,15 @@ impl Tried<'_> {
         self.ran.reads_input || self.ran.done.iter().any(|done| touches(&done.path))
     }
 
-    /// The files that it names, whole, and where those lead that are links: some look for that themselves.
+    /// The files that it names, whole.
     fn named(&self, sandbox: &Sandbox) -> Vec<(PathBuf, Kind)> {
         let programs = self.call.programs.iter();
         let programs = programs.filter(|file| file.kind == Kind::ProgramFile);
         let files = self.call.files.iter().chain(programs);
         files
-            .flat_map(|file| {
+            .map(|file| {
                 let name = OsStr::from_bytes(file.name(self.words));
-                let path = plain(&sandbox.work.join(name));
-                let target = path.read_link().ok();
-                let target = target.map(|to| plain(&path.with_file_name(to)));
-                [Some(path), target]
-                    .into_iter()
-                    .flatten()
-                    .map(|path| (path, file.kind))
+                (plain(&sandbox.work.join(name)), file.kind)
             })
             .collect()
     }
@@ -225,6 +219,8 @@ impl Tried<'_> {
                     }
                     // It tries whether a text is a file, and there is none.
                     Deed::Reads if !done.succeeded && texts.contains(path) => {}
+                    // Some look themselves where a link leads that they read.
+                    Deed::Reads if named.iter().any(|(name, _)| leads_to(name, path)) => {}
                     // What it has made itself it may read.
                     Deed::Reads | Deed::Lists if was_there || !self.makes(path) => {
                         lies.push(Lie::ReadsUnnamed(path_of()));
@@ -374,4 +370,10 @@ pub fn differences(one: &State, other: &State, by_time: bool) -> Vec<PathBuf> {
         .filter(|path| plain(one, path) != plain(other, path))
         .cloned()
         .collect()
+}
+
+/// Whether one path is a link to the other one.
+fn leads_to(link: &Path, path: &Path) -> bool {
+    let target = link.read_link().ok();
+    target.is_some_and(|to| plain(&link.with_file_name(to)) == path)
 }

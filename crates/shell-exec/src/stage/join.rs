@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use shell_plan::plan::Combiner;
 
+use super::remote::settled;
 use crate::combine::{self, Failure, Part, Room};
 use crate::flow::{Incoming, Outgoing, Tally, locked};
 use crate::wire::ToBroker;
@@ -116,7 +117,8 @@ impl Held {
         if is_well {
             let _ = state.into.write_all(&rest);
         }
-        state.into.failed
+        let settled = settled(&state.into.file).err();
+        state.into.failed.or(settled)
     }
 }
 

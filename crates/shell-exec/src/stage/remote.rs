@@ -233,9 +233,10 @@ fn ends_at(at: u64) -> bool {
     !appends() || cut().is_ok()
 }
 
-/// Has the kernel say now what it would say when standard output is closed: that of a mount tells only then that there is no more room.
-fn settled() -> Result<(), Errno> {
-    let Ok(copy) = rustix::stdio::stdout().try_clone_to_owned() else {
+/// Has the kernel say now what it would say when a file is closed: that of a mount tells only then that there is no more room, and only whoever
+/// closes it first.
+pub(super) fn settled(file: impl AsFd) -> Result<(), Errno> {
+    let Ok(copy) = file.as_fd().try_clone_to_owned() else {
         return Ok(());
     };
     nix::unistd::close(copy).map_err(|error| Errno::from_raw_os_error(error as i32))
@@ -476,7 +477,8 @@ impl Stage {
         let pump = std::thread::spawn(move || {
             let written = match (fd, streams.as_slice(), how) {
                 (Ok(fd), [(stream, inbox)], None) if !holds_back => {
-                    receive_all(&fd, inbox, &out, *stream, WINDOW, &tally)
+                    let received = receive_all(&fd, inbox, &out, *stream, WINDOW, &tally);
+                    received.and_then(|()| if side == 0 { settled(&fd) } else { Ok(()) })
                 }
                 (Ok(fd), _, how) => {
                     let parts = (streams.into_iter())
@@ -499,7 +501,6 @@ impl Stage {
                     Ok(())
                 }
             };
-            let written = written.and_then(|()| if side == 0 { settled() } else { Ok(()) });
             if (side, written) == (1, Err(Errno::PIPE)) && is_ended {
                 // It would have been ended by its first message.
                 out.tell(&ToBroker::Signal(Signal::SIGPIPE as i32));
