@@ -17,8 +17,8 @@ use std::io::{self, Read, Write};
 pub use message::{
     Access, Below, Checked, Comparison, Ending, FarHello, FileFact, FromAgent, FromBroker, Hello,
     HostState, Input, Job, Join, Limits, Misfit, NearRun, Output, Place, Process, Record,
-    Rehearsal, Run, Seen, Sink, Source, StageCall, Stdio, ToAgent, ToBroker, Tool, Touched, Used,
-    View,
+    Rehearsal, Run, Seen, Sink, Source, StageCall, Standing, Stdio, ToAgent, ToBroker, Tool,
+    Touched, Used, View,
 };
 
 /// What both ends of a connection must have in common; told in the first message of each.

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use super::host::Connection;
 use super::work::{Role, Stream};
 use crate::flow::Outgoing;
-use crate::wire::{Ending, Frame, FromAgent, FromBroker, Job, Misfit, Record, ToAgent, Used};
+use crate::wire::{
+    Ending, Frame, FromAgent, FromBroker, Job, Misfit, Record, Standing, ToAgent, Used,
+};
 use ends::Ends;
 use order::{Order, Told};
 
@@ -460,22 +462,16 @@ impl Group {
                     }
                 }
                 for (number, member) in self.members.iter().enumerate() {
-                    let Role {
-                        stdin,
-                        stdout,
-                        stderr,
-                        files,
-                        ..
-                    } = member.role.clone();
-                    member.helper.tell(&FromBroker::Remote {
+                    let role = &member.role;
+                    member.helper.tell(&FromBroker::Remote(Standing {
                         host: hosts.join(", "),
-                        stdin,
-                        stdout,
-                        stderr,
-                        files,
+                        stdin: role.stdin,
+                        stdout: role.stdout.clone(),
+                        stderr: role.stderr.clone(),
+                        files: role.files.clone(),
                         again: self.again,
                         is_last: number + 1 == self.members.len(),
-                    });
+                    }));
                 }
                 drop(progress);
                 self.step(|progress| progress.order.begin());

@@ -43,7 +43,7 @@ pub type Stream = (usize, u32);
 pub struct Role {
     /// The streams that end in the helper; the first of them has the number 1 there, and so on.
     pub streams: Vec<Stream>,
-    /// As in [`crate::wire::FromBroker::Remote`].
+    /// As in [`crate::wire::Standing`].
     pub stdin: Option<u32>,
     /// The same.
     pub stdout: Output,

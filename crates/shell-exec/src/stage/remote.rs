@@ -29,7 +29,7 @@ use super::progress::Progress;
 use super::refresh::Changed;
 use crate::flow::{Inbox, Incoming, Outgoing, PIPE_BYTES, Tally, Window, receive_all, send_all};
 use crate::wire::{
-    Ending, FIRST_IN, Frame, FromBroker, Output, StageCall, Stdio, ToBroker, WINDOW,
+    Ending, FIRST_IN, Frame, FromBroker, Output, StageCall, Standing, Stdio, ToBroker, WINDOW,
 };
 
 /// How long a broker may take to say anything at all.
@@ -195,17 +195,6 @@ pub fn run(broker: UnixStream, call: StageCall, list: &dyn Fn(&str), changed: Ch
     }
 }
 
-/// How a stage stands for its command.
-struct Role {
-    host: String,
-    stdin: Option<u32>,
-    stdout: Output,
-    stderr: Output,
-    files: Vec<(u32, Vec<u8>)>,
-    again: bool,
-    is_last: bool,
-}
-
 /// Where standard output is, if that is a file: its length if all is written to its end.
 fn beginning() -> Option<u64> {
     let stdout = rustix::stdio::stdout();
@@ -257,7 +246,7 @@ impl Waiting<'_> {
     ///
     /// # Errors
     /// Why the command is to run here.
-    fn answer(self, broker: &UnixStream, mut grace: Option<Duration>) -> Result<Role, String> {
+    fn answer(self, broker: &UnixStream, mut grace: Option<Duration>) -> Result<Standing, String> {
         let Waiting {
             signals,
             held,
@@ -344,27 +333,11 @@ impl Waiting<'_> {
             };
             match Frame::message(&payload).map_err(|error| error.to_string())? {
                 FromBroker::Wait => patience = None,
-                FromBroker::Remote {
-                    stdin,
-                    stdout,
-                    stderr,
-                    files,
-                    again,
-                    is_last,
-                    host,
-                } => {
+                FromBroker::Remote(standing) => {
                     if Frame::of(&ToBroker::Taken).write(&mut &*broker).is_err() {
                         return Err(GONE.into());
                     }
-                    return Ok(Role {
-                        host,
-                        stdin,
-                        stdout,
-                        stderr,
-                        files,
-                        again,
-                        is_last,
-                    });
+                    return Ok(standing);
                 }
                 FromBroker::Local { why } | FromBroker::Lost(why) => return Err(why),
                 FromBroker::Exited { .. }
@@ -416,7 +389,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn serve(&self, broker: &UnixStream, signals: SignalFd, role: &Role) -> Outcome {
+    fn serve(&self, broker: &UnixStream, signals: SignalFd, role: &Standing) -> Outcome {
         {
             let (out, progress) = (self.out.clone(), self.progress.clone());
             std::thread::spawn(move || pass_signals(&signals, &out, progress.as_deref()));

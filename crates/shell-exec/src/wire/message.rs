@@ -463,22 +463,7 @@ pub enum FromBroker {
     /// An answer will come, but it may take some time.
     Wait,
     /// The command runs elsewhere.
-    Remote {
-        /// On which hosts, for people.
-        host: String,
-        /// The stream for what is read from descriptor 0, if that is wanted.
-        stdin: Option<u32>,
-        /// What comes for descriptor 1.
-        stdout: Output,
-        /// What comes for descriptor 2.
-        stderr: Output,
-        /// Files of this machine that are wanted there, and the streams for them.
-        files: Vec<(u32, Vec<u8>)>,
-        /// Whether running the command here, from the beginning, and leaving out what was written already, gives the same.
-        again: bool,
-        /// Whether no stage of its group comes behind it.
-        is_last: bool,
-    },
+    Remote(Standing),
     /// It has ended.
     Exited {
         /// How.
@@ -502,6 +487,25 @@ pub enum FromBroker {
         /// In no order.
         hosts: Vec<HostState>,
     },
+}
+
+/// How a helper stands for its command.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Standing {
+    /// On which hosts that runs, for people.
+    pub host: String,
+    /// The stream for what is read from descriptor 0, if that is wanted.
+    pub stdin: Option<u32>,
+    /// What comes for descriptor 1.
+    pub stdout: Output,
+    /// What comes for descriptor 2.
+    pub stderr: Output,
+    /// Files of this machine that are wanted there, and the streams for them.
+    pub files: Vec<(u32, Vec<u8>)>,
+    /// Whether running the command here, from the beginning, and leaving out what was written already, gives the same.
+    pub again: bool,
+    /// Whether no stage of its group comes behind it.
+    pub is_last: bool,
 }
 
 /// What comes to a helper for one of its descriptors.

@@ -434,7 +434,8 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
     let first = &facts.stages[from];
     let reads_stdin = known.call(from).is_some_and(|call| call.stdin);
     let from_files = !reads_stdin || matches!(first.stdin, Stdin::File { .. });
-    let is_doubtful = (segment.split.as_ref()).is_some_and(|split| split.is_doubtful);
+    let split = segment.split.as_ref();
+    let is_doubtful = split.is_some_and(|split| split.is_doubtful);
     let writes_there = match &facts.stages[end - 1].stdout {
         Stdout::File(file) => file.at == place && place != Place::Here && !is_doubtful,
         _ => false,
@@ -462,11 +463,8 @@ fn group(known: &Known<'_, '_>, flows: &[Flow], segment: &Segment) -> Group {
             })
             .collect(),
         repeatable: from_files && (from..end).all(again),
-        line_ends: segment.split.as_ref().is_some_and(|split| split.line_ends),
-        lines_looked_at: segment
-            .split
-            .as_ref()
-            .is_some_and(|split| split.lines_looked_at),
+        line_ends: split.is_some_and(|split| split.line_ends),
+        lines_looked_at: split.is_some_and(|split| split.lines_looked_at),
         is_doubtful,
         writes_there,
         output_bytes: flows[end - 1].output,
