@@ -153,9 +153,9 @@ fn about(host: &Host, report: &Report) -> Vec<String> {
             format!("processors of it that are the job's: {}", far.hello.cores)
         } else {
             format!(
-                "{} processors, {:.2} processes wanted one in the last minute",
+                "{} processors, {:.2} processes want one",
                 far.hello.cores,
-                f64::from(far.hello.load) / 100.0
+                f64::from(far.hello.busy.others) / 100.0
             )
         },
     ];

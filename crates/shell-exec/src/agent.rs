@@ -7,6 +7,7 @@ mod below;
 mod job;
 pub mod launch;
 mod quiet;
+mod stretch;
 pub(crate) mod view;
 
 use std::collections::{HashMap, HashSet};
@@ -26,9 +27,10 @@ use crate::flow::{Inbox, Incoming, Outgoing, Sending, Tally, Window, locked, rec
 use crate::load::Load;
 use crate::slurm;
 use crate::tools::Tools;
-use crate::wire::{FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW};
-use job::{End, OneJoin, OneProcess, Refusal, Stretch, Target, position};
+use crate::wire::{Busy, FarHello, Frame, FromAgent, Hello, Job, PIECE, PROTOCOL, ToAgent, WINDOW};
+use job::{End, OneJoin, OneProcess, Refusal, Target, position};
 use quiet::{COMPLAINS, Checked, Quiet};
+use stretch::Stretch;
 use view::Views;
 
 /// How an agent is to behave.
@@ -76,14 +78,14 @@ pub fn serve(options: &Options) -> Result<(), String> {
     let tools = Tools::of_this_machine();
     let out = Outgoing::new(stdout, |_| {});
     let mut load = Load::default();
-    let busy = hundredths(&mut load);
+    let busy = load.look();
     out.tell(&FromAgent::Hello(FarHello {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").into(),
         views: answers,
         sees_owners: views.sees_owners,
         cores: cores(),
-        load: busy,
+        busy,
         libc: tools.libc.clone(),
         locales: tools.locales(),
         has_bounds: launch::has_bounds(),
@@ -130,20 +132,20 @@ const TELLING: Duration = Duration::from_secs(1);
 const CHANGED: u32 = 20;
 
 /// Tells it as long as the connection is there.
-fn tell_load(mut load: Load, mut told: u32, out: &Outgoing) {
+fn tell_load(mut load: Load, mut told: Busy, out: &Outgoing) {
     loop {
         std::thread::sleep(TELLING);
-        let now = hundredths(&mut load);
-        if now.abs_diff(told) >= CHANGED {
+        let now = load.look();
+        if now
+            .others
+            .abs_diff(told.others)
+            .max(now.own.abs_diff(told.own))
+            >= CHANGED
+        {
             told = now;
-            out.tell(&FromAgent::Load(now));
+            out.tell(&FromAgent::Busy(now));
         }
     }
-}
-
-/// As [`FarHello::load`] has it.
-fn hundredths(load: &mut Load) -> u32 {
-    (load.look() * 100.0) as u32
 }
 
 /// A join that can begin.

@@ -100,7 +100,7 @@ fn answer(mut stream: UnixStream, message: &ToBroker) -> Option<FromBroker> {
 }
 
 /// For how long it is believed how far a host is that nobody is connected to.
-const FELT: Duration = Duration::from_secs(60);
+const PROBE_KEPT: Duration = Duration::from_secs(60);
 
 /// How many scripts' wishes are remembered.
 const SESSIONS: usize = 1000;
@@ -122,7 +122,7 @@ struct Broker {
     records: Arc<Records>,
     memory: Memory,
     /// Which mounts were asked how far away their host is, and when.
-    felt: Mutex<Vec<(String, Instant)>>,
+    probed: Mutex<Vec<(String, Instant)>>,
     /// In milliseconds since 1970.
     began: u64,
 }
@@ -141,9 +141,9 @@ struct Findings {
     /// Sums cannot be put together.
     is_apart: bool,
     /// It was seen how far hosts are of which that was not known.
-    is_felt: bool,
+    is_probed: bool,
     /// Hosts that nobody was connected to have been connected to since, if they could be.
-    is_met: bool,
+    is_connected: bool,
 }
 
 #[derive(Default)]
@@ -180,7 +180,7 @@ pub fn serve(at: &Path) {
         visits: AtomicUsize::new(0),
         records: Arc::default(),
         memory: Memory::of_this_user(),
-        felt: Mutex::default(),
+        probed: Mutex::default(),
         began: now_ms(),
     });
     loop {
@@ -317,7 +317,7 @@ impl Broker {
                 let hosts: Vec<Arc<Host>> = (connect.iter())
                     .map(|(name, views)| self.host(name, views))
                     .collect();
-                self.meet(&hosts);
+                self.connect(&hosts);
                 let mut names: Vec<String> = (locked(&self.hosts).keys())
                     .map(|(name, _)| name.clone())
                     .collect();
@@ -365,13 +365,13 @@ impl Broker {
             let why = why.to_owned();
             visitor.out.tell(&FromBroker::Local { why });
         };
-        let unknown = self.unknown(calls);
-        if !unknown.is_empty() && !files.is_felt {
+        let unprobed = self.unprobed(calls);
+        if !unprobed.is_empty() && !files.is_probed {
             let files = Findings {
-                is_felt: true,
+                is_probed: true,
                 ..files.clone()
             };
-            self.later(calls, visitors, files, move |broker| broker.feel(unknown));
+            self.later(calls, visitors, files, move |broker| broker.probe(unprobed));
             return;
         }
         let Some((plan, known)) = self.decide(calls, files) else {
@@ -380,14 +380,14 @@ impl Broker {
             }
             return;
         };
-        let strangers = self.strangers(calls, &plan, &known);
-        if !strangers.is_empty() && !files.is_met {
+        let unconnected = self.unconnected(calls, &plan, &known);
+        if !unconnected.is_empty() && !files.is_connected {
             let files = Findings {
-                is_met: true,
+                is_connected: true,
                 ..files.clone()
             };
             self.later(calls, visitors, files, move |broker| {
-                broker.meet(&strangers);
+                broker.connect(&unconnected);
             });
             return;
         }
@@ -428,7 +428,7 @@ impl Broker {
     }
 
     /// The hosts that a plan uses and that nobody is connected to: how busy they are and how far away was not known to it.
-    fn strangers(&self, calls: &[StageCall], plan: &Plan, known: &[HostState]) -> Vec<Arc<Host>> {
+    fn unconnected(&self, calls: &[StageCall], plan: &Plan, known: &[HostState]) -> Vec<Arc<Host>> {
         let of_group = |group: &shell_plan::plan::Group| {
             let lanes = group.lanes.iter().map(|lane| lane.host).collect::<Vec<_>>();
             lanes.into_iter().chain(group.place.host())
@@ -445,12 +445,12 @@ impl Broker {
 
     /// The hosts of a chain that nobody is connected to and that were not asked lately how far they are, with a folder of each. What is remembered from
     /// another day may be of another network.
-    fn unknown(&self, calls: &[StageCall]) -> Vec<(String, PathBuf)> {
-        let mut felt = locked(&self.felt);
-        felt.retain(|(_, when)| when.elapsed() < FELT);
+    fn unprobed(&self, calls: &[StageCall]) -> Vec<(String, PathBuf)> {
+        let mut probed = locked(&self.probed);
+        probed.retain(|(_, when)| when.elapsed() < PROBE_KEPT);
         (facts::hosts_of(calls).into_iter())
             .filter(|name| !self.known(name).is_open)
-            .filter(|name| !felt.iter().any(|(known, _)| known == name))
+            .filter(|name| !probed.iter().any(|(known, _)| known == name))
             .filter_map(|name| {
                 let view = facts::views_of(calls, &name).first()?;
                 let at = PathBuf::from(OsStr::from_bytes(&view.at));
@@ -460,12 +460,12 @@ impl Broker {
     }
 
     /// Sees how far hosts are by asking their mounts what no mount remembers.
-    fn feel(&self, unknown: Vec<(String, PathBuf)>) {
-        let asking: Vec<_> = (unknown.into_iter())
+    fn probe(&self, unprobed: Vec<(String, PathBuf)>) {
+        let asking: Vec<_> = (unprobed.into_iter())
             .map(|(name, at)| (name, std::thread::spawn(move || mounts::round_trip(&at))))
             .collect();
         for (name, asked) in asking {
-            locked(&self.felt).push((name.clone(), Instant::now()));
+            locked(&self.probed).push((name.clone(), Instant::now()));
             let mut host = HostState::unknown(&name);
             host.round_trip_s = asked.join().ok().flatten();
             self.memory.note_host(&host);
@@ -474,11 +474,11 @@ impl Broker {
     }
 
     /// Connects to all of these at once, as far as they can be reached.
-    fn meet(&self, strangers: &[Arc<Host>]) {
-        for host in strangers {
+    fn connect(&self, unconnected: &[Arc<Host>]) {
+        for host in unconnected {
             host.open(&self.reach);
         }
-        for host in strangers {
+        for host in unconnected {
             if host.connection(&self.reach).is_ok() {
                 host.wait_for_round_trip();
             }

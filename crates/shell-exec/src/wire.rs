@@ -14,15 +14,17 @@ mod message;
 
 use std::io::{self, Read, Write};
 
+use nix::sys::signal::Signal;
+
 pub use message::{
-    Access, Below, Checked, Comparison, Ending, FarHello, FileFact, FromAgent, FromBroker, Hello,
-    HostState, Input, Job, Join, Limits, Misfit, NearRun, Output, Place, Process, Record,
+    Access, Below, Busy, Checked, Comparison, Ending, FarHello, FileFact, FromAgent, FromBroker,
+    Hello, HostState, Input, Job, Join, Limits, Misfit, NearRun, Output, Place, Process, Record,
     Rehearsal, Run, Seen, Sink, Source, StageCall, Standing, Stdio, ToAgent, ToBroker, Tool,
     Touched, Used, View,
 };
 
 /// What both ends of a connection must have in common; told in the first message of each.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// How many bytes a reader asks for ahead, at most. Two megabytes are what 5 Gb/s hold at 3 ms, and what ssh itself lets pass
 /// unacknowledged in one of its channels.
@@ -36,6 +38,20 @@ pub const PIECE: usize = 128 << 10;
 
 /// The longest payload of all: a message with the words and the environment of a command, which the kernel bounds at some megabytes.
 const LONGEST: usize = (1 << 24) - 1;
+
+/// Signals that users send to their commands: one elsewhere gets them if the process that stands for it does.
+pub const PASSED_ON: [Signal; 10] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+    Signal::SIGWINCH,
+];
 
 /// One frame.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -219,6 +219,14 @@ impl Combiner {
         words
     }
 
+    /// Whether what comes out is what goes in, one part after the other: nothing is computed.
+    pub fn only_passes(&self) -> bool {
+        matches!(
+            self,
+            Combiner::Concat | Combiner::Text | Combiner::Lines | Combiner::First
+        )
+    }
+
     /// How many words stand before those of the stage, behind its name, then.
     pub fn lane_shift(&self) -> usize {
         match self {

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -20,20 +19,21 @@ use command_fds::{CommandFdExt, FdMapping};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use rustix::fs::{Mode, OFlags, SeekFrom, fcntl_setfl, fstat, open, seek};
-use rustix::io::{Errno, pread};
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use rustix::io::pread;
+use rustix::pipe::{PipeFlags, pipe_with};
 use shell_plan::plan::{Combiner, line_start};
 
 use super::launch::{self, Launch};
+use super::stretch::{Feed, Stretch};
 use super::view::Views;
 use crate::combine::{Part, Room, combine};
 use crate::flow::outlets::Outlets;
-use crate::flow::{self, Tally};
+
 use crate::program::{self, Found};
 use crate::tools::Tools;
 use crate::wire::{
-    Comparison, Ending, FIRST_IN, Job, Join, Misfit, PIECE, Process, Rehearsal, Sink, Source, Tool,
-    Used, WINDOW,
+    Comparison, Ending, FIRST_IN, Job, Join, Misfit, Process, Rehearsal, Sink, Source, Tool, Used,
+    WINDOW,
 };
 
 /// What runs for a job, and what of its descriptors goes over the connection.
@@ -58,16 +58,6 @@ pub struct OneProcess {
     pub files: [Option<OwnedFd>; 2],
 }
 
-/// A part of a file, and the pipe that it is to be written into.
-pub struct Feed {
-    /// The file.
-    pub file: OwnedFd,
-    /// Which part.
-    pub range: Range<u64>,
-    /// The pipe.
-    pub into: OwnedFd,
-}
-
 /// Outputs that are to become one.
 pub struct OneJoin {
     /// By what means.
@@ -82,36 +72,6 @@ pub struct OneJoin {
     pub clean: Vec<Stretch>,
     /// What must be empty.
     pub quiet: Option<OwnedFd>,
-}
-
-/// A part of a file.
-pub struct Stretch {
-    file: OwnedFd,
-    range: Range<u64>,
-}
-
-impl Stretch {
-    /// Whether one of the first `most` bytes is zero.
-    ///
-    /// # Errors
-    /// Why it cannot be read.
-    pub fn has_zero(&self, most: u64) -> Result<bool, Errno> {
-        let mut bytes = vec![0; PIECE];
-        let end = self.range.end.min(self.range.start.saturating_add(most));
-        let mut at = self.range.start;
-        while at < end {
-            let count = usize::try_from(end - at).unwrap_or(usize::MAX);
-            let count = count.min(bytes.len());
-            match pread(&self.file, &mut bytes[..count], at) {
-                Ok(0) => break,
-                Ok(had) if bytes[..had].contains(&0) => return Ok(true),
-                Ok(had) => at += had as u64,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
-    }
 }
 
 /// One end of a join.
@@ -445,16 +405,14 @@ impl Starting<'_> {
                 Ok(file)
             }
             Source::Lines { to, .. } => {
-                let Stretch { file, range } = self.stretch(source)?;
+                let part = self.stretch(source)?;
                 if to.is_none() {
                     // The rest is read as a file is.
-                    seek(&file, SeekFrom::Start(range.start)).map_err(told)?;
-                    return Ok(file);
+                    seek(&part.file, SeekFrom::Start(part.range.start)).map_err(told)?;
+                    return Ok(part.file);
                 }
                 let (read, into) = pipe()?;
-                // Who reads should not have to wait for each small piece; a kernel that gives no more gives what it has.
-                let _ = fcntl_setpipe_size(&into, FEED);
-                self.running.feeds.push(Feed { file, range, into });
+                self.running.feeds.push(Feed::new(part, into));
                 Ok(read)
             }
         }
@@ -610,9 +568,6 @@ impl Starting<'_> {
 /// The number of the first descriptor that is neither input, output nor errors.
 const FIRST_INPUT: i32 = 3;
 
-/// How much a pipe holds that a part of a file goes through.
-const FEED: usize = 1 << 20;
-
 fn first_credit(source: &Source) -> u32 {
     match source {
         Source::Relay(_) => WINDOW,
@@ -623,54 +578,6 @@ fn first_credit(source: &Source) -> u32 {
 fn null(flags: OFlags) -> Result<OwnedFd, String> {
     let opened = open("/dev/null", flags | OFlags::CLOEXEC, Mode::empty());
     opened.map_err(|error| format!("/dev/null: {error}"))
-}
-
-impl Feed {
-    /// Writes it all, until its end or until nobody reads.
-    ///
-    /// # Errors
-    /// Why it cannot be read. Who reads the pipe takes its end for that of the part, which it is not then.
-    pub fn run(&self) -> Result<(), Errno> {
-        let mut at = self.range.start;
-        while at < self.range.end {
-            let left = usize::try_from(self.range.end - at).unwrap_or(usize::MAX);
-            let flags = SpliceFlags::empty();
-            match splice(
-                &self.file,
-                Some(&mut at),
-                &self.into,
-                None,
-                left.min(FEED),
-                flags,
-            ) {
-                Ok(0) | Err(Errno::PIPE) => return Ok(()),
-                Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(Errno::INVAL | Errno::NOSYS) => return self.copy(at),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the rest where the kernel cannot move it.
-    fn copy(&self, mut at: u64) -> Result<(), Errno> {
-        let mut bytes = vec![0; PIECE];
-        while at < self.range.end {
-            let most = usize::try_from(self.range.end - at).unwrap_or(usize::MAX);
-            let most = most.min(bytes.len());
-            let had = match pread(&self.file, &mut bytes[..most], at) {
-                Ok(0) => return Ok(()),
-                Ok(had) => had,
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(error),
-            };
-            if flow::write_piece(&self.into, &bytes[..had], &Tally::default()).is_err() {
-                return Ok(());
-            }
-            at += had as u64;
-        }
-        Ok(())
-    }
 }
 
 /// Our own program, about to become the command.

@@ -9,7 +9,7 @@ use shell_plan::plan::{
 };
 
 use crate::annotations;
-use crate::load::{self, Load};
+use crate::load::Load;
 use crate::wire::{FileFact, HostState, Seen, StageCall, Stdio, View};
 
 /// A link of which nothing is known: 20 ms and 600 Mb/s are those of two sites of one country.
@@ -85,7 +85,7 @@ pub fn facts(chain: &[StageCall], known: &[HostState], unended: &[Vec<u8>]) -> F
         stages,
         hosts,
         direct: Vec::new(),
-        idle_cores: load::idle_cores(cores, Load::default().look()),
+        idle_cores: Load::default().look().idle_cores(cores),
         // Nobody has seen that several lines together bring more than the best of them.
         link: down,
         learned: Learned::default(),

@@ -429,7 +429,7 @@ impl Group {
             | FromAgent::Failed { .. }
             | FromAgent::Hello(_)
             | FromAgent::Pong(_)
-            | FromAgent::Load(_)
+            | FromAgent::Busy(_)
             | FromAgent::Compared(_) => Ok(()),
         }
     }

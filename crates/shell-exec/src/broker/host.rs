@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use super::group::Group;
 use crate::config::Config;
 use crate::flow::{Outgoing, locked};
-use crate::load::idle_cores;
 use crate::slurm::Placement;
-use crate::wire::{FarHello, Frame, FromAgent, Hello, HostState, PIECE, PROTOCOL, ToAgent, View};
+use crate::wire::{
+    Busy, FarHello, Frame, FromAgent, Hello, HostState, PIECE, PROTOCOL, ToAgent, View,
+};
 
 /// How long a host that could not be reached is left alone; twice as long each time, but not longer than the second.
 const REST: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(60)];
@@ -131,8 +132,8 @@ pub struct Connection {
     down: AtomicU64,
     /// Since when bytes come, and how many; none: none have come yet.
     burst: Mutex<Option<(Instant, u64)>>,
-    /// As the agent told it last; see [`FarHello::load`].
-    load: AtomicU32,
+    /// As the agent told it last; see [`FarHello::busy`].
+    busy: Mutex<Busy>,
     /// Commands that are others there.
     different: Mutex<Vec<String>>,
     /// When a group last ended, in milliseconds since the connection began.
@@ -178,7 +179,6 @@ impl Host {
         }
         if let State::Open(connection) = &*state {
             let hello = &connection.hello;
-            let load = connection.load.load(Ordering::Relaxed);
             let micros = |cell: &AtomicU64| match cell.load(Ordering::Relaxed) {
                 0 => None,
                 measured => Some(measured as f64),
@@ -189,7 +189,8 @@ impl Host {
             known.round_trip_s = least.map(|micros| micros as f64 / 1e6);
             known.down = micros(&connection.down);
             known.connect_s = Some(connection.took.as_secs_f64());
-            known.idle_cores = Some(idle_cores(hello.cores.into(), f64::from(load) / 100.0));
+            let busy = connection.busy();
+            known.idle_cores = Some(busy.idle_cores(hello.cores.into()));
         }
         known
     }
@@ -295,7 +296,7 @@ impl Host {
         }
         let connection = Arc::new(Connection {
             out,
-            load: AtomicU32::new(hello.load),
+            busy: Mutex::new(hello.busy),
             hello,
             groups: Mutex::default(),
             streams: Mutex::default(),
@@ -419,8 +420,16 @@ impl Connection {
         }
     }
 
-    /// Whether anything runs.
-    pub fn is_busy(&self) -> bool {
+    /// How busy the machine is. What ran for us and has ended counts no more, although its agent, who looks once in a second, may not have told it:
+    /// the commands of a script follow each other at once.
+    fn busy(&self) -> Busy {
+        let told = *locked(&self.busy);
+        let own = if self.is_working() { told.own } else { 0 };
+        Busy { own, ..told }
+    }
+
+    /// Whether anything runs for us.
+    pub fn is_working(&self) -> bool {
         !locked(&self.groups).is_empty()
     }
 
@@ -449,7 +458,7 @@ impl Connection {
     fn hear(&self, message: FromAgent) {
         let job = match &message {
             FromAgent::Pong(asked) => return self.answered(*asked),
-            FromAgent::Load(load) => return self.load.store(*load, Ordering::Relaxed),
+            FromAgent::Busy(busy) => return *locked(&self.busy) = *busy,
             FromAgent::Hello(_) | FromAgent::Compared(_) => return,
             FromAgent::Started { job }
             | FromAgent::Refused { job, .. }
@@ -528,14 +537,14 @@ impl Connection {
     fn is_idle(&self) -> bool {
         let worked = Duration::from_millis(self.worked.load(Ordering::Relaxed));
         let rests = self.since.elapsed().saturating_sub(worked);
-        !self.is_busy() && self.keep.is_some_and(|keep| rests > keep)
+        !self.is_working() && self.keep.is_some_and(|keep| rests > keep)
     }
 
     /// Whether nothing has come for too long; asks if nothing has come lately.
     fn is_silent(&self) -> bool {
         let heard = Duration::from_millis(self.heard.load(Ordering::Relaxed));
         let quiet = self.since.elapsed().saturating_sub(heard);
-        if !self.is_busy() || quiet < ASKING {
+        if !self.is_working() || quiet < ASKING {
             // Whoever begins a job now has all the time.
             return false;
         }

@@ -843,14 +843,8 @@ impl Making<'_> {
             });
         }
         let is_strict = self.group.combine.as_ref().is_some_and(|combining| {
-            !matches!(
-                combining.combiner,
-                Combiner::Concat
-                    | Combiner::Text
-                    | Combiner::Lines
-                    | Combiner::First
-                    | Combiner::Sum { .. }
-            )
+            let how = &combining.combiner;
+            !how.only_passes() && !matches!(how, Combiner::Sum { .. })
         });
         Work {
             strict: is_strict.then_some(self.group.lanes_end - 1 - self.group.stages.start),

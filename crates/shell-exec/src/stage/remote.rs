@@ -29,7 +29,8 @@ use super::progress::Progress;
 use super::refresh::Changed;
 use crate::flow::{Inbox, Incoming, Outgoing, PIPE_BYTES, Tally, Window, receive_all, send_all};
 use crate::wire::{
-    Ending, FIRST_IN, Frame, FromBroker, Output, StageCall, Standing, Stdio, ToBroker, WINDOW,
+    Ending, FIRST_IN, Frame, FromBroker, Output, PASSED_ON, StageCall, Standing, Stdio, ToBroker,
+    WINDOW,
 };
 
 /// How long a broker may take to say anything at all.
@@ -40,20 +41,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_millis(5);
 /// And by a stage that knows of them. One that has failed to start is known by its pipe; others may be held up.
 const LONG_GRACE: Duration = Duration::from_millis(400);
-
-/// Signals that a command elsewhere is to get if this process gets them.
-const PASSED_ON: [Signal; 10] = [
-    Signal::SIGHUP,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGTERM,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGALRM,
-    Signal::SIGTSTP,
-    Signal::SIGCONT,
-    Signal::SIGWINCH,
-];
 
 /// What became of a stage.
 pub enum Outcome {

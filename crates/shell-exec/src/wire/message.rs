@@ -51,8 +51,8 @@ pub struct FarHello {
     pub sees_owners: bool,
     /// How many processors it has.
     pub cores: u32,
-    /// Processes that want one, in hundredths.
-    pub load: u32,
+    /// Who wants one.
+    pub busy: Busy,
     /// The C library and its version, as `getconf GNU_LIBC_VERSION` has it.
     pub libc: String,
     /// Names of its locales, as `locale -a` has them.
@@ -149,10 +149,19 @@ pub enum FromAgent {
     },
     /// The answer to a ping.
     Pong(u32),
-    /// As [`FarHello::load`], when that has changed.
-    Load(u32),
+    /// As [`FarHello::busy`], when that has changed.
+    Busy(Busy),
     /// The answer to [`ToAgent::Compare`], in its order.
     Compared(Vec<Comparison>),
+}
+
+/// How many threads want a processor, in hundredths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Busy {
+    /// Of whoever else uses the machine.
+    pub others: u32,
+    /// Of the agent and what it runs.
+    pub own: u32,
 }
 
 /// What a process took and gave, with those that it has made and waited for (proc(5), `/proc/PID/io` and `/proc/PID/stat`).

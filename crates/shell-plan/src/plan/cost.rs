@@ -25,7 +25,7 @@ use super::commands::{looks_only, name};
 use super::rules::Known;
 use super::split::{Split, moved};
 use super::volume::{Flow, looks, told_of};
-use super::{Combiner, Cost, FileKind, Moved, Place, Stdin, Stdout};
+use super::{Cost, FileKind, Moved, Place, Stdin, Stdout};
 use crate::annotation::Kind;
 
 /// Making processes at the other end, and what plans and frames cost.
@@ -396,10 +396,10 @@ impl Count<'_, '_, '_> {
         for (host, bytes) in printed {
             self.cross(Place::Host(host), place, bytes);
         }
-        let speed = match split.combiner {
-            // What is looked at besides, text is passed through.
-            Combiner::Concat | Combiner::Text | Combiner::Lines | Combiner::First => CONCAT_SPEED,
-            _ => MERGE_SPEED,
+        let speed = if split.combiner.only_passes() {
+            CONCAT_SPEED
+        } else {
+            MERGE_SPEED
         };
         self.work(place, if few { 0.0 } else { output / speed });
     }

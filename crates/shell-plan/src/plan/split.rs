@@ -525,14 +525,8 @@ fn one(
 /// What is put together where: what one host's lanes print, first on that host, if that makes it less.
 pub(super) fn tree(split: &Split, place: Place) -> Tree {
     // What prints sums prints them once.
-    let reduces = !matches!(
-        split.combiner,
-        Combiner::Concat
-            | Combiner::Text
-            | Combiner::Merge(_)
-            | Combiner::First
-            | Combiner::Sums { .. }
-    );
+    let reduces = !split.combiner.only_passes()
+        && !matches!(split.combiner, Combiner::Merge(_) | Combiner::Sums { .. });
     let any_order = matches!(
         split.combiner,
         Combiner::Sum { .. } | Combiner::Counts { .. }

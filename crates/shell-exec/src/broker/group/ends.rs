@@ -7,7 +7,7 @@ use shell_plan::annotation::Status;
 use super::{Leg, Role};
 use crate::combine;
 use crate::flow::PIPE_BYTES;
-use crate::wire::{Ending, Used};
+use crate::wire::{Ending, PASSED_ON, Used};
 
 /// What a stage is known to have come to.
 struct Stage {
@@ -51,9 +51,6 @@ pub struct Ends {
     processes: Vec<Process>,
     joins: Vec<Join>,
 }
-
-/// Signals that users send to their commands, that are passed on, and that end: Hangup, Interrupt, Quit, User 1 and 2, Alarm, Terminated.
-const PASSED_ON: [i32; 7] = [1, 2, 3, 10, 12, 14, 15];
 
 impl Ends {
     /// Of a group that has not begun. `strict`: the stage whose processes must all end well.
@@ -134,7 +131,7 @@ impl Ends {
         // A reader that has enough ends them, too.
         let is_well = matches!(ending, Ending::Status(0) | Ending::UNREAD);
         // One of several that somebody else has killed has left out what the others have no part in.
-        let is_killed = matches!(ending, Ending::Signal(signal) if !PASSED_ON.contains(&signal));
+        let is_killed = matches!(ending, Ending::Signal(signal) if !PASSED_ON.iter().any(|&passed| passed as i32 == signal));
         let is_killed = is_part && is_killed && !is_well && !stage.is_gone;
         // One process would have complained.
         let is_doubtful = is_part && stage.status == Status::Well && !is_well;
