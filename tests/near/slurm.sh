@@ -98,6 +98,42 @@ salloc -Q -N1 -n1 -J mine bash -c '
 is 'in an allocation' "300000 slurm:" "$(sed -E 's/slurm:[0-9]+.0/slurm:/' "$NEAR_SLURM/within" | tr '\n' ' ' | sed 's/ $//')"
 end_broker
 
+# Lanes on several nodes: of an allocation of the user's all of them, else as many as a line says and as there are.
+salloc -Q -N2 -n2 -J mine bash -c '
+    nearsh --engine slurm --offload=always -c "wc -l <big; sort big | md5sum"; squeue -h -n nearsh
+    nearsh stats | grep -c "slurm:$SLURM_JOB_ID.0, slurm:$SLURM_JOB_ID.1"; pkill -KILL -f "^nearsh agent --stdio"' >"$NEAR_SLURM/within" 2>&1
+is 'in an allocation of two nodes' "300000 $sorted 2" "$(tr '\n' ' ' <"$NEAR_SLURM/within" | sed 's/ $//')"
+end_broker
+echo 'slurm-nodes 2' >"$config"
+both() { nearsh stats | grep '^slurm:0, slurm:1 ' | grep -vc '(here: '; }
+while IFS= read -r script; do
+    before=$(both)
+    expected=$(bash -c "$script" 2>&1; echo "status $?")
+    is "two nodes: $script" "$expected" "$(near "$script" 2>&1; echo "status $?")"
+    [[ $(both) -gt $before ]] && echo "ok by both: $script" || echo "WRONG not by both: $script"
+done <<'END'
+grep -c 7 big
+cut -d' ' -f1 big | sort -n | tail -n 2
+awk '{ s += $1 } END { print s }' <big
+grep -f deep/raw big | cut -c1-9; echo $?
+tr a-z A-Z <big >out; cksum <out; rm out
+seq 1 900000 >two; cat two big two | wc -lc; rm two
+END
+is 'a node each' 2 "$(jobs_of | wc -l)"
+scancel "$(jobs_of | head -n 1)"
+is 'one of them is taken away' "$sorted" "$(near 'sort big | md5sum')"
+end_broker
+srun -n3 -J others sleep 600 &
+until_so test 2 == "$(squeue -h -n others -t running -o %D)"
+before=$(ran)
+is 'one of them is not free' "$sorted" "$(near 'sort big | md5sum')"
+is 'nor asked for again at once' "$sorted" "$(near 'sort big | md5sum')"
+[[ $(ran) -gt $before ]] && echo 'ok the other one does it' || echo 'WRONG no node does it'
+scancel -n others
+wait
+end_broker
+rm "$config"
+
 # Only a mount that a line names goes to Slurm without its engine.
 echo 'alpha:/srv/export via slurm' >"$config"
 before=$(ran)

@@ -7,15 +7,18 @@ pub fn text(records: &[Record]) -> String {
     if records.is_empty() {
         return "Nothing has run on another machine lately.\n".into();
     }
+    // Lanes may be on several hosts.
+    let names = records.iter().map(|record| record.host.chars().count());
+    let width = names.max().unwrap_or(0).max(12);
     let mut text = format!(
-        "{:<12} {:>9} {:>10} {:>9} {:>10} {:>9} {:>9}  {}\n",
+        "{:<width$} {:>9} {:>10} {:>9} {:>10} {:>9} {:>9}  {}\n",
         "host", "seconds", "(expected)", "came", "(expected)", "went", "planned", "commands"
     );
     let seconds = |micros: u64| format!("{:.3}", micros as f64 / 1e6);
     for record in records {
         let commands = record.commands.join(" | ");
         text += &format!(
-            "{:<12} {:>9} {:>10} {:>9} {:>10} {:>9} {:>6.1} ms  {commands}",
+            "{:<width$} {:>9} {:>10} {:>9} {:>10} {:>9} {:>6.1} ms  {commands}",
             record.host,
             seconds(record.took),
             format!("({})", seconds(record.expected)),

@@ -7,6 +7,7 @@
 //! engine               slurm                   # so do they see all that is mounted here, but for sshfs
 //! slurm-options        --partition=short --time=30
 //! slurm-keep           300                     # for so many seconds a node is kept when nothing runs on it
+//! slurm-nodes          4                       # lanes may be on so many of them
 //! ```
 //!
 //! Words have blanks between them; `#` at the beginning of a word begins a comment, and `\040` is a blank, as in fstab(5).
@@ -20,7 +21,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use crate::mounts::{Mount, unescaped};
-use crate::slurm::Placement;
+use crate::slurm::{self, Placement};
 
 /// The environment variable that names the engine.
 pub const ENGINE: &str = "NEARSH_ENGINE";
@@ -28,6 +29,8 @@ pub const ENGINE: &str = "NEARSH_ENGINE";
 /// The administrator's file.
 const SYSTEM: &str = "/etc/nearsh/config";
 
+/// More nodes than this are not asked for.
+const NODES_MAX: u32 = 64;
 /// How long a node is kept when nothing runs on it, unless that is said.
 const KEEP: Duration = Duration::from_secs(60);
 
@@ -201,6 +204,8 @@ pub enum Wrong {
     Option(String),
     /// This is no number of seconds.
     Seconds(String),
+    /// This is no number of nodes.
+    Nodes(String),
 }
 
 impl fmt::Display for Wrong {
@@ -226,6 +231,7 @@ impl fmt::Display for Wrong {
             Wrong::Option(word) if word.is_empty() => write!(f, "no option is named"),
             Wrong::Option(word) => write!(f, "\"{word}\" is no option"),
             Wrong::Seconds(word) => write!(f, "\"{word}\" is no number of seconds"),
+            Wrong::Nodes(word) => write!(f, "\"{word}\" is no number of nodes"),
         }
     }
 }
@@ -237,7 +243,7 @@ impl Wrong {
             Wrong::Unreadable(_) => "let this user read it, or remove it",
             Wrong::NoText => "write it again",
             Wrong::Unknown(_) => {
-                "write HOST:/FOLDER via PROXY:/FOLDER, //HOST/SHARE via PROXY:/FOLDER, engine, slurm-options or slurm-keep; a comment begins with #"
+                "write HOST:/FOLDER via PROXY:/FOLDER, //HOST/SHARE via PROXY:/FOLDER, engine, slurm-options, slurm-keep or slurm-nodes; a comment begins with #"
             }
             Wrong::Source(_) => {
                 "write it as mount lists it, HOST:/FOLDER or //HOST/SHARE, with \\040 for a blank"
@@ -254,6 +260,7 @@ impl Wrong {
                 "write options as srun takes them, such as slurm-options --partition=short"
             }
             Wrong::Seconds(_) => "write a whole number, such as slurm-keep 300",
+            Wrong::Nodes(_) => "write a whole number from 1 to 64, such as slurm-nodes 4",
         }
     }
 }
@@ -269,6 +276,8 @@ pub struct Config {
     pub slurm_options: Vec<String>,
     /// How long a node is kept when nothing runs on it.
     pub slurm_keep: Option<Duration>,
+    /// On how many nodes at most lanes are run.
+    pub slurm_nodes: Option<u32>,
     /// Where agents are placed if it is Slurm that does it.
     pub placement: Placement,
     /// Lines that count for nothing, and why.
@@ -308,7 +317,7 @@ impl Config {
     /// Adds what a file says; what was said before is above it.
     pub fn add(&mut self, file: &Path, text: &[u8]) {
         let mut own = Config::default();
-        let (mut engine, mut keep) = (0, 0);
+        let (mut engine, mut keep, mut nodes) = (0, 0, 0);
         for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
             let at = Line {
                 file: file.to_path_buf(),
@@ -334,6 +343,17 @@ impl Config {
                     keep = number;
                     Ok(())
                 }),
+                ["slurm-nodes", count @ ..] => {
+                    once("slurm-nodes", nodes, count).and_then(|count| {
+                        let read = count
+                            .parse()
+                            .ok()
+                            .filter(|count| (1..=NODES_MAX).contains(count));
+                        own.slurm_nodes = Some(read.ok_or(Wrong::Nodes(count.into()))?);
+                        nodes = number;
+                        Ok(())
+                    })
+                }
                 ["slurm-options", options @ ..] => match options.first().unwrap_or(&"") {
                     option if option.len() > 1 && option.starts_with('-') => {
                         let plain = |option: &&str| {
@@ -355,6 +375,7 @@ impl Config {
         own.slurm_options.append(&mut self.slurm_options);
         self.slurm_options = own.slurm_options;
         self.slurm_keep = self.slurm_keep.or(own.slurm_keep);
+        self.slurm_nodes = self.slurm_nodes.or(own.slurm_nodes);
         self.wrong.append(&mut own.wrong);
     }
 
@@ -425,6 +446,16 @@ impl Config {
         let is_used = |proxy: &&Proxy| served.iter().any(|one| proxy.served.to(one).is_some());
         let proxies = self.proxies.iter();
         proxies.filter(|proxy| !is_used(proxy)).collect()
+    }
+
+    /// On how many nodes lanes may be run: on all of the allocation that there is, or else on one.
+    pub fn nodes(&self) -> u32 {
+        let of_job = self.placement.job.and_then(|_| slurm::nodes());
+        match (of_job, self.slurm_nodes) {
+            (Some(all), Some(most)) => all.min(most),
+            (Some(all), None) => all.clamp(1, NODES_MAX),
+            (None, most) => most.unwrap_or(1),
+        }
     }
 
     /// How long a node is kept when nothing runs on it.
@@ -505,7 +536,7 @@ mod tests {
         let text = "filer:/export vai proxy:/mnt\nfiler via proxy:/mnt\nfiler:/a via proxy:mnt\nfiler:/b via\n\
              filer:/c via proxy:/c and more\nfiler:/d via -oProxyCommand=x:/d\nfiler:/e via //proxy/e\n\
              engine pbs\nengine slurm\nslurm-options short\nslurm-options\nslurm-keep soon\nfiler:/f via proxy:/../f\n\
-             filer:/g via proxy:/g\nfiler:/g/ via other:/g\nengine\n";
+             filer:/g via proxy:/g\nfiler:/g/ via other:/g\nengine\nslurm-nodes 0\n";
         let config = read(text);
         let said: Vec<String> = (config.wrong.iter())
             .map(|(line, wrong)| format!("{}: {wrong}", line.number))
@@ -525,6 +556,7 @@ mod tests {
             "13: \"proxy:/../f\" is no folder of a machine that ssh could reach",
             "15: filer:/g/ is said in line 14 already, which counts",
             "16: the engine is said in line 9 already, which counts",
+            "17: \"0\" is no number of nodes",
         ];
         assert_eq!(said, expected);
         // What is right in such a file counts.
@@ -540,8 +572,9 @@ mod tests {
 
     #[test]
     fn what_the_user_says_is_above_what_the_administrator_says() {
-        let mut config =
-            read("engine ssh\nslurm-options --time=5\nslurm-keep 9\nfiler:/a via mine:/a\n");
+        let mut config = read(
+            "engine ssh\nslurm-options --time=5\nslurm-keep 9\nslurm-nodes 3\nfiler:/a via mine:/a\n",
+        );
         config.add(
             Path::new("/etc/nearsh/config"),
             b"engine slurm\nslurm-options --time=60 -p short\nslurm-options --comment=a\\040b\nslurm-keep 5\n\
@@ -550,6 +583,7 @@ mod tests {
         assert!(config.wrong.is_empty());
         assert_eq!(config.engine, Some(Engine::Ssh));
         assert_eq!(config.keep(), Duration::from_secs(9));
+        assert_eq!(config.nodes(), 3);
         let options = ["--time=60", "-p", "short", "--comment=a b", "--time=5"];
         assert_eq!(config.slurm_options, options);
         assert_eq!(reached(&config, "filer:/a"), "mine:/a");

@@ -17,6 +17,8 @@ pub struct Mount {
     /// Where commands that use it run: who serves it, with a user if that was named (`USER@HOST`), a proxy, or a node of Slurm
     /// ([`crate::slurm::Placement`]).
     pub host: String,
+    /// How many hosts have it, of which that is the first: nodes of Slurm.
+    pub nodes: u32,
     /// Which folder of that machine it is, if that is told: not so for CIFS, where a share has a name.
     pub export: Option<PathBuf>,
     /// What is mounted, as `mount` lists it, if it is not `host` that serves it.
@@ -211,13 +213,17 @@ fn mount(entry: Entry, config: &Config) -> Option<Mount> {
         at: entry.at.clone(),
         kind: entry.kind.clone(),
         host,
+        nodes: 1,
         export,
         stands_for,
     };
     let is_ssh = entry.kind == "fuse.sshfs";
     let by_slurm = || {
         let node = config.placement.to_string();
-        reached(node, Some(entry.at.clone()), Some(text.clone()))
+        Mount {
+            nodes: config.nodes(),
+            ..reached(node, Some(entry.at.clone()), Some(text.clone()))
+        }
     };
     match served.as_ref().and_then(|served| config.via(served)) {
         Some((Via::Host(host, folder), _)) => return Some(reached(host, Some(folder), Some(text))),

@@ -25,8 +25,7 @@ pub const NOT_FREE: i32 = 254;
 pub struct Placement {
     /// In this allocation; none: in one of its own.
     pub job: Option<u32>,
-    /// Which of several allocations of our own, or of several nodes of that one. As yet there is but the first: who wants lanes on several nodes
-    /// names hosts with other numbers.
+    /// Which of several allocations of our own, or of several nodes of that one. Whatever is on any of them is said to be on the first.
     pub number: u32,
 }
 
@@ -58,6 +57,11 @@ impl Placement {
         };
         let number = number.parse().ok()?;
         Some(Placement { job, number })
+    }
+
+    /// The first of those that see the same files.
+    pub fn first(self) -> Placement {
+        Placement { number: 0, ..self }
     }
 
     /// The command that places an agent.
@@ -102,6 +106,17 @@ impl Placement {
     }
 }
 
+/// Whether two hosts have the same files under the same names: they are one, or nodes of one cluster.
+pub fn have_same_files(one: &str, other: &str) -> bool {
+    let first = |host| Placement::read(host).map(Placement::first);
+    one == other || first(one).is_some_and(|of| first(other) == Some(of))
+}
+
+/// How many nodes the allocation has in which this process is; none: it is in none.
+pub fn nodes() -> Option<u32> {
+    std::env::var("SLURM_JOB_NUM_NODES").ok()?.parse().ok()
+}
+
 /// How many processors of this node are the job's, if this process is in a job: not every site binds its processes to them.
 pub fn cores() -> Option<u32> {
     std::env::var("SLURM_CPUS_ON_NODE").ok()?.parse().ok()
@@ -131,6 +146,20 @@ mod tests {
             "fe80::1",
         ] {
             assert_eq!(Placement::read(host), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn nodes_of_one_allocation_have_the_same_files() {
+        for (one, other, same) in [
+            ("alpha", "alpha", true),
+            ("alpha", "beta", false),
+            ("slurm:0", "slurm:3", true),
+            ("slurm:7.0", "slurm:7.1", true),
+            ("slurm:7.0", "slurm:0", false),
+            ("slurm:0", "slurm", false),
+        ] {
+            assert_eq!(have_same_files(one, other), same, "{one} {other}");
         }
     }
 

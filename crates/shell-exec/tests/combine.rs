@@ -65,6 +65,7 @@ fn host() -> Host {
             differs: Vec::new(),
         },
         any_name: false,
+        has_files_of: None,
     }
 }
 

@@ -59,6 +59,13 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
     let five_cold_again = five_cold.clone();
     let mut two = World::of(vec![cloud("a", 4.0), cloud("b", 4.0)]);
     two.sizes = vec![("/a/big", 5_000_000_000), ("/b/small", 40_000_000)];
+    // Three nodes of a cluster, of which one is connected, and a folder that all of them have.
+    let mut cluster = World::of((0..3).map(|n| cloud(&format!("node{n}"), 2.0)).collect());
+    for (number, node) in cluster.hosts.iter_mut().enumerate().skip(1) {
+        node.has_files_of = Some(0);
+        (node.connected, node.connect_s) = (number == 1, 0.4);
+    }
+    cluster.sizes = vec![("/node0/small", 60_000_000), ("/node0", 8_000_000_000)];
     let mut cold = lab.clone();
     cold.hosts[0].connected = false;
     // As nearsh takes a tree to be of which nothing is known.
@@ -100,6 +107,21 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
             "any-text-near-and-cold",
             five_cold_again,
             "cat /log1/a /log2/a /log3/a /log4/a /log5/a | grep '[0-9]'",
+        ),
+        (
+            "nodes-of-a-cluster",
+            cluster.clone(),
+            "sort /node0/log | uniq -c",
+        ),
+        (
+            "files-on-a-cluster",
+            cluster.clone(),
+            "cat /node0/a /node0/b /node0/c /node0/d | wc -l",
+        ),
+        (
+            "too-little-for-a-cluster",
+            cluster,
+            "awk '{ s += $2 } END { print s }' /node0/small",
         ),
         ("posh-git-status", repo("/lab/repo"), "git status"),
         ("counted-lines", lab.clone(), "grep -c x /lab/list"),

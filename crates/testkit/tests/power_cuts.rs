@@ -169,8 +169,13 @@ fn holdings(process: u32) -> Holdings {
         let open = fs::read_dir(entry.path().join("fd"));
         for descriptor in open.into_iter().flatten().flatten() {
             let target = fs::read_link(descriptor.path()).unwrap_or_default();
-            if let Some(name) = target.to_str().and_then(|t| t.strip_prefix("/dev/loop")) {
-                all.devices.insert((name.into(), attached_as(name)));
+            let Some(name) = target.to_str().and_then(|t| t.strip_prefix("/dev/loop")) else {
+                continue;
+            };
+            // One that is open and not attached yet is nobody's.
+            let number = attached_as(name);
+            if !number.is_empty() {
+                all.devices.insert((name.into(), number));
             }
         }
     }

@@ -10,6 +10,7 @@ use shell_plan::plan::{
 
 use crate::annotations;
 use crate::load::Load;
+use crate::slurm::Placement;
 use crate::wire::{FileFact, HostState, Seen, StageCall, Stdio, View};
 
 /// A link of which nothing is known: 20 ms and 600 Mb/s are those of two sites of one country.
@@ -78,7 +79,7 @@ pub fn facts(chain: &[StageCall], known: &[HostState], unended: &[Vec<u8>]) -> F
         })
         .collect();
     let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
-    let hosts = (known.iter()).map(|known| host(known, views_of(chain, &known.name)));
+    let hosts = (known.iter()).map(|of| host(of, views_of(chain, &of.name), known));
     let hosts: Vec<Host> = hosts.collect();
     let down = hosts.iter().map(|host| host.down).reduce(f64::max);
     Facts {
@@ -94,7 +95,9 @@ pub fn facts(chain: &[StageCall], known: &[HostState], unended: &[Vec<u8>]) -> F
     }
 }
 
-fn host(known: &HostState, views: &[View]) -> Host {
+fn host(known: &HostState, views: &[View], all: &[HostState]) -> Host {
+    let first = Placement::read(&known.name).map(|placement| placement.first().to_string());
+    let first = first.filter(|first| *first != known.name);
     let round_trip_s = known.round_trip_s.unwrap_or(ROUND_TRIP_S);
     let usual_down = if round_trip_s < NEAR_S {
         NEAR_DOWN
@@ -125,6 +128,9 @@ fn host(known: &HostState, views: &[View]) -> Host {
         },
         // What is sent there has another name there.
         any_name: false,
+        // A node that could not be had is not hoped for again at once: there are others.
+        has_files_of: (first.filter(|_| !known.rests))
+            .and_then(|first| all.iter().position(|of| of.name == first)),
     }
 }
 

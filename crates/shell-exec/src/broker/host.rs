@@ -174,8 +174,9 @@ impl Host {
     pub fn known(&self) -> HostState {
         let mut known = HostState::unknown(&self.name);
         let state = locked(&self.state);
-        if let State::Failed(why, _) = &*state {
+        if let State::Failed(why, when) = &*state {
             known.trouble = Some(why.clone());
+            known.rests = when.elapsed() <= self.rest();
         }
         if let State::Open(connection) = &*state {
             let hello = &connection.hello;

@@ -10,6 +10,7 @@ use shell_plan::annotation::Status;
 use shell_plan::plan::{Combiner, Group, Lane, Moved, Part, Tree};
 use shell_plan::plan::{Place as At, Plan};
 
+use crate::slurm::have_same_files;
 use crate::tools::Tools;
 use crate::wire::{
     Access, Below, Checked, HostState, Input, Job, Join, Output, Process, Rehearsal, Run, Sink,
@@ -416,7 +417,7 @@ impl Making<'_> {
             Stdio::Null => Source::Null,
             Stdio::There {
                 host: of, path, at, ..
-            } if of == host => {
+            } if have_same_files(of, host) => {
                 self.roles[stage - self.group.stages.start].moves_input = true;
                 Source::File {
                     path: path.clone(),
@@ -555,7 +556,7 @@ impl Making<'_> {
         }];
         let told_of = giver.map_or(&[][..], |giver| &giver.touched);
         let touched = place.touched.iter().chain(told_of);
-        for touched in touched.filter(|touched| touched.host == host) {
+        for touched in touched.filter(|touched| have_same_files(&touched.host, &host)) {
             let path = &touched.checked.path;
             access.push(Access {
                 path: path.clone(),
@@ -693,7 +694,7 @@ impl Making<'_> {
                 append,
                 ..
                 // A limit is the process'; an agent that writes has none.
-            } if *of == host
+            } if have_same_files(of, &host)
                 && !self.is_doubtful
                 && !(matches!(edge, Edge::Join(..)) && is_bounded(&self.calls[stage])) =>
             {
@@ -788,7 +789,7 @@ impl Making<'_> {
                     if let Stdio::There {
                         path, seen, host, ..
                     } = stdio
-                        && host == name
+                        && have_same_files(host, name)
                     {
                         leg.job.checks.push(Checked {
                             path: path.clone(),
@@ -804,7 +805,7 @@ impl Making<'_> {
                 let touched = place.map_or(&[][..], |place| &place.touched);
                 let mut given = self.group.listed.iter();
                 let given = given.find(|listed| listed.by == stage);
-                let own = touched.iter().filter(|touched| touched.host == *name);
+                let own = (touched.iter()).filter(|touched| have_same_files(&touched.host, name));
                 leg.job.checks.extend(own.map(|touched| {
                     let mut checked = touched.checked.clone();
                     if let Some(listed) = given {

@@ -256,7 +256,13 @@ impl Stage<'_> {
         if !place.hosts.iter().any(|(known, _)| known == host) {
             let views = self.ask(|| views(self.mounts, host));
             let views = views.ok_or("a mount does not answer")?;
-            place.hosts.push((host.to_owned(), views));
+            place.hosts.push((host.to_owned(), views.clone()));
+            let of_it = self.mounts.iter().filter(|mount| mount.host == host);
+            let nodes = of_it.map(|mount| mount.nodes).max().unwrap_or(1);
+            if let Some(first) = Placement::read(host) {
+                let others = (1..nodes).map(|number| Placement { number, ..first });
+                (place.hosts).extend(others.map(|node| (node.to_string(), views.clone())));
+            }
         }
         Ok(())
     }
@@ -562,6 +568,7 @@ mod tests {
             kind: kind.into(),
             host: "proxy".into(),
             export: Some("/srv".into()),
+            nodes: 1,
             stands_for: Some("//filer/share".into()),
         }];
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();

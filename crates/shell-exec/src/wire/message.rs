@@ -537,6 +537,8 @@ pub struct HostState {
     pub is_open: bool,
     /// Why there is none, if one was tried.
     pub trouble: Option<String>,
+    /// That was lately, and it is not tried again yet.
+    pub rests: bool,
     /// A message's way there and back, in seconds, if it was measured.
     pub round_trip_s: Option<f64>,
     /// How fast bytes come from there, in bytes in a second, if it was measured.
@@ -556,6 +558,7 @@ impl HostState {
             name: name.to_owned(),
             is_open: false,
             trouble: None,
+            rests: false,
             round_trip_s: None,
             down: None,
             connect_s: None,

@@ -175,6 +175,8 @@ pub struct Host {
     pub mount: Mount,
     /// The agent can show any file under any name to what it runs.
     pub any_name: bool,
+    /// Another host, which is where files are said to be that this one has as well, under the same names: both are nodes of one cluster.
+    pub has_files_of: Option<usize>,
 }
 
 /// How a mount is.

@@ -70,6 +70,16 @@ impl<'f, 'a> Known<'f, 'a> {
         &self.operands[stage]
     }
 
+    /// The host at which files are said to be that this one has.
+    pub fn home(&self, host: usize) -> usize {
+        self.facts.hosts[host].has_files_of.unwrap_or(host)
+    }
+
+    /// Whether a host has the files that are at a place.
+    pub fn has(&self, host: usize, place: Place) -> bool {
+        place == Place::Host(host) || place == Place::Host(self.home(host))
+    }
+
     /// The call of a stage that may run elsewhere.
     pub fn call(&self, stage: usize) -> Option<&'f Call<'a>> {
         self.facts.stages[stage].call.as_ref().ok()
@@ -161,7 +171,7 @@ impl<'f, 'a> Known<'f, 'a> {
             }
         }
         if (call.of.folder == Folder::Writes || call.reads_folder)
-            && stage.folder.at != Place::Host(host)
+            && !self.has(host, stage.folder.at)
         {
             return Some(format!(
                 "it looks at its folder, which is not on {}",
@@ -197,7 +207,7 @@ impl<'f, 'a> Known<'f, 'a> {
         } || self.readings[k]
             .as_ref()
             .is_some_and(|reading| reading.names);
-        let moved = named.at != Place::Host(host);
+        let moved = !self.has(host, named.at);
         if says_names && !of.any_name && (moved || !named.same_name) {
             return Some(format!(
                 "it prints names of files, and they are others on {}",
@@ -231,10 +241,10 @@ impl<'f, 'a> Known<'f, 'a> {
             return false;
         };
         let stage = &self.facts.stages[giver.stage];
-        let at = Place::Host(host);
         let in_folder = self.call(giver.stage).is_some_and(|call| call.reads_folder);
         let mut trees = trees(stage).map(|tree| &stage.files[tree]);
-        trees.all(|named| named.at == at) && (!in_folder || stage.folder.at == at)
+        trees.all(|named| self.has(host, named.at))
+            && (!in_folder || self.has(host, stage.folder.at))
     }
 
     /// Whether a group that begins with a stage may have this one in it, whole: who names its files must be in it, too.

@@ -145,7 +145,7 @@ pub(super) fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) ->
         return all;
     }
     for split in &scope.splits[from] {
-        let used = |lane: &super::Lane| scope.hosts.contains(&lane.host);
+        let used = |lane: &super::Lane| scope.hosts.contains(&known.home(lane.host));
         if !split.lanes.iter().all(used) {
             continue;
         }
@@ -156,7 +156,7 @@ pub(super) fn segments(known: &Known<'_, '_>, scope: &Scope<'_>, from: usize) ->
             split: Some(split.clone()),
             jobs: 1,
         });
-        let meets = meeting_places(split);
+        let meets = meeting_places(known, split);
         for &host in scope.hosts {
             if !meets.contains(&host) && !known.concerns(split.end..count, host) {
                 continue;
@@ -198,12 +198,13 @@ pub(super) fn connected(known: &Known<'_, '_>, k: usize) -> bool {
 }
 
 /// The hosts of lanes at which their outputs may come together: of many, the one with the most to give.
-fn meeting_places(split: &Split) -> Vec<usize> {
+fn meeting_places(known: &Known<'_, '_>, split: &Split) -> Vec<usize> {
     let mut shares: Vec<(usize, f64)> = Vec::new();
     for lane in &split.lanes {
-        match shares.iter_mut().find(|(host, _)| *host == lane.host) {
+        let home = known.home(lane.host);
+        match shares.iter_mut().find(|(host, _)| *host == home) {
             Some((_, share)) => *share += lane.share,
-            None => shares.push((lane.host, lane.share)),
+            None => shares.push((home, lane.share)),
         }
     }
     if shares.len() > MEETING_MAX {

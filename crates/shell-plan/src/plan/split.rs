@@ -40,10 +40,11 @@ pub(super) struct Split {
 /// All splits that begin with a stage.
 pub(super) fn splits(known: &Known<'_, '_>, from: usize) -> Vec<Split> {
     let mut all = Vec::new();
-    for (lanes, whole) in [lines(known, from), apart(known, from)]
-        .into_iter()
-        .flatten()
-    {
+    // On the nodes of a cluster besides, if there are any.
+    let is_cluster = (known.facts.hosts.iter()).any(|host| host.has_files_of.is_some());
+    let wide = std::iter::once(false).chain(is_cluster.then_some(true));
+    let ways = wide.flat_map(|wide| [lines(known, from, wide), apart(known, from, wide)]);
+    for (lanes, whole) in ways.flatten() {
         let by_operands = matches!(lanes[0].part, Part::Operands(_));
         chain(known, from, by_operands, &lanes, whole, &mut all);
     }
@@ -51,7 +52,7 @@ pub(super) fn splits(known: &Known<'_, '_>, from: usize) -> Vec<Split> {
 }
 
 /// Lanes for the lines of the one file that a stage reads, and that their inputs are whole lines.
-fn lines(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
+fn lines(known: &Known<'_, '_>, from: usize, wide: bool) -> Option<(Vec<Lane>, bool)> {
     known.together(from, false)?;
     let stage = &known.facts.stages[from];
     let call = known.call(from)?;
@@ -75,12 +76,13 @@ fn lines(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
     // The file itself is found by the agent; what else the stage reads must be allowed there.
     let others = (0..stage.files.len()).filter(|at| inputs.binary_search(at).is_err());
     let others: Vec<usize> = others.collect();
-    if known.refusal_with(from, host, &others).is_some() {
+    let seats = seats(known, host, wide);
+    if !may_all(known, from, &seats, &others) {
         return None;
     }
     let size = named.size_bytes.checked_sub(begin)?;
-    let count = lane_count(known, host).min((size / part_min(known)) as usize);
-    if count < 2 {
+    let count = seats.len().min((size / part_min(known)) as usize);
+    if count < 2 || wide && seats.iter().all(|&seat| seat == host) {
         return None;
     }
     let mut words = stage.words.clone();
@@ -89,7 +91,7 @@ fn lines(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
     }
     let bound = |part: usize| begin + (u128::from(size) * part as u128 / count as u128) as u64;
     let lanes = (0..count).map(|part| Lane {
-        host,
+        host: seats[part * seats.len() / count],
         part: Part::Lines {
             file,
             from: bound(part),
@@ -104,7 +106,7 @@ fn lines(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
 }
 
 /// Lanes for the files that are a stage's operands, each where its files are, and whether all but the last end with a line's end.
-fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
+fn apart(known: &Known<'_, '_>, from: usize, wide: bool) -> Option<(Vec<Lane>, bool)> {
     known.together(from, true)?;
     let stage = &known.facts.stages[from];
     let call = known.call(from)?;
@@ -135,7 +137,8 @@ fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
     let total: f64 = inputs.iter().map(|&at| size(at)).sum();
     for (host, run) in &runs {
         let files: Vec<usize> = run.iter().chain(&others).copied().collect();
-        if known.refusal_with(from, *host, &files).is_some() {
+        let seats = seats(known, *host, wide);
+        if !may_all(known, from, &seats, &files) {
             return None;
         }
         let bytes: f64 = run.iter().map(|&at| size(at)).sum();
@@ -145,11 +148,13 @@ fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
             .flat_map(|(_, run)| run)
             .map(|&at| size(at))
             .sum();
-        let cores = lane_count(known, *host) as f64 * bytes / same_host;
+        let cores = seats.len() as f64 * bytes / same_host;
         let count = (cores.round() as usize)
             .min((bytes / PART_BYTES_MIN as f64) as usize)
             .clamp(1, run.len());
-        for part in balanced(run, count, size) {
+        let parts = balanced(run, count, size);
+        let count = parts.len();
+        for (number, part) in parts.into_iter().enumerate() {
             let kept: Vec<usize> = part.iter().map(|&at| call.files[at].word).collect();
             let dropped: Vec<usize> = inputs
                 .iter()
@@ -168,7 +173,7 @@ fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
             let behind = call.at + 1;
             words.splice(behind..behind, with);
             lanes.push(Lane {
-                host: *host,
+                host: seats[number * seats.len() / count],
                 part: Part::Operands(kept),
                 words,
                 moved: Vec::new(),
@@ -183,7 +188,9 @@ fn apart(known: &Known<'_, '_>, from: usize) -> Option<(Vec<Lane>, bool)> {
     if !whole && matches!(call.of.program, Some(Language::Sed | Language::Jq)) {
         return None;
     }
-    (lanes.len() > 1 && lanes.len() <= LANES_MAX * known.facts.hosts.len())
+    let hosts: Vec<usize> = lanes.iter().map(|lane| lane.host).collect();
+    let is_other = !wide || hosts.iter().any(|&host| known.home(host) != host);
+    (is_other && lanes.len() > 1 && lanes.len() <= LANES_MAX * known.facts.hosts.len())
         .then_some((lanes, whole))
 }
 
@@ -208,6 +215,24 @@ fn lane_count(known: &Known<'_, '_>, host: usize) -> usize {
     }
     // One that is used in part is shared with whoever uses it.
     ((known.facts.hosts[host].idle_cores + 0.7) as usize).clamp(1, LANES_MAX)
+}
+
+/// The hosts on which lanes for files of one of them may be, each as often as it has processors for lanes: that one, and if it is to be `wide` all that
+/// have its files, too.
+fn seats(known: &Known<'_, '_>, home: usize, wide: bool) -> Vec<usize> {
+    let others = (0..known.facts.hosts.len()).filter(|&host| wide && host != home);
+    let others = others.filter(|&host| known.home(host) == home);
+    (std::iter::once(home).chain(others))
+        .flat_map(|host| std::iter::repeat_n(host, lane_count(known, host)))
+        .collect()
+}
+
+/// Whether a stage may run on all of these hosts, with these of its files.
+fn may_all(known: &Known<'_, '_>, stage: usize, hosts: &[usize], files: &[usize]) -> bool {
+    let mut hosts = hosts.to_vec();
+    hosts.dedup();
+    let mut refusals = (hosts.into_iter()).map(|host| known.refusal_with(stage, host, files));
+    refusals.all(|refusal| refusal.is_none())
 }
 
 /// How much a part has at least.
@@ -451,9 +476,10 @@ pub(super) fn moved(
     let Some(call) = known.call(k) else {
         return Vec::new();
     };
-    if to == Place::Here {
+    let Place::Host(host) = to else {
         return Vec::new();
-    }
+    };
+    let is_away = |place: Place| !known.has(host, place);
     let files = call.files.iter().zip(&stage.files).enumerate();
     let files = files
         .filter(|(at, _)| !is_part(*at))
@@ -467,7 +493,7 @@ pub(super) fn moved(
         .chain(programs)
         .filter_map(|(file, named)| Some((file, named?)))
         .filter(|(file, named)| {
-            matches!(file.kind, Kind::Input | Kind::ProgramFile) && named.at != to
+            matches!(file.kind, Kind::Input | Kind::ProgramFile) && is_away(named.at)
         })
         .map(|(file, named)| {
             one(
@@ -482,7 +508,7 @@ pub(super) fn moved(
         .collect();
     if let Stdin::File { file, offset } = &stage.stdin
         && call.stdin
-        && file.at != to
+        && is_away(file.at)
     {
         list.push(one(
             known,

@@ -52,6 +52,7 @@ pub fn university(name: &str, idle_cores: f64) -> Host {
             differs: vec![Shown::Order],
         },
         any_name: false,
+        has_files_of: None,
     }
 }
 

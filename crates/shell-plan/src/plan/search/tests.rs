@@ -98,6 +98,7 @@ proptest! {
             disk: 1e9,
             mount: Mount { read: 10_f64.powf(*down), write: 1e7, open_s: *round_trip_s, entry_s: 0.0, differs: Vec::new() },
             any_name: false,
+            has_files_of: None,
         });
         let facts = Facts { stages: stages.collect(), hosts: hosts.collect(), idle_cores: 2.0, ..Facts::default() };
         let known = Known::new(&facts);
