@@ -127,7 +127,7 @@ fn cores() -> u32 {
 }
 
 /// How often the other side is told how busy this machine is, if that has changed.
-const TELLING: Duration = Duration::from_secs(1);
+const TELLING: Duration = Duration::from_millis(500);
 /// By how much, in hundredths.
 const CHANGED: u32 = 20;
 

@@ -5,8 +5,8 @@ use std::fs;
 
 use crate::wire::Busy;
 
-/// How many processes want a processor, besides the one that asks: what the last minute had on average, or as many as there were in the last
-/// seconds if those are fewer. What has just ended should count no more, and what has just begun will soon.
+/// How many processes want a processor, besides the one that asks: what the last minute had on average, or as many as there were at the last
+/// looks if those are fewer. What has just ended should count no more, and what has just begun will soon.
 #[derive(Default)]
 pub struct Load {
     /// Those of others and our own, at the last looks.
@@ -14,7 +14,7 @@ pub struct Load {
 }
 
 /// How many looks count.
-const LOOKS: usize = 3;
+const LOOKS: usize = 2;
 
 impl Load {
     /// Looks once more, and says what it is (proc(5), `/proc/loadavg`).
@@ -117,7 +117,7 @@ mod tests {
     fn what_has_ended_counts_no_more() {
         let mut load = Load::default();
         let told = [5, 5, 2, 2, 2].map(|running| load.with(3.5, running, 1).others);
-        assert_eq!(told, [350, 350, 300, 200, 100]);
+        assert_eq!(told, [350, 350, 250, 100, 100]);
         assert_eq!(load.with(0.2, 10, 1).others, 20);
     }
 

@@ -421,7 +421,7 @@ impl Connection {
         }
     }
 
-    /// How busy the machine is. What ran for us and has ended counts no more, although its agent, who looks once in a second, may not have told it:
+    /// How busy the machine is. What ran for us and has ended counts no more, although its agent, who looks twice in a second, may not have told it:
     /// the commands of a script follow each other at once.
     fn busy(&self) -> Busy {
         let told = *locked(&self.busy);
