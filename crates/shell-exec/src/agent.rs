@@ -310,7 +310,10 @@ impl Agent {
         let joins: Vec<_> = (running.joins.into_iter())
             .map(|join| self.joined(join))
             .collect();
-        self.out.tell(&FromAgent::Started { job: number });
+        self.out.tell(&FromAgent::Started {
+            job: number,
+            files: running.files,
+        });
         for (fd, inbox, number, first) in flows {
             let agent = self.clone();
             std::thread::spawn(move || {

@@ -31,10 +31,10 @@ use crate::tools::Tools;
 use crate::wire::{
     Frame, FromBroker, HostState, Misfit, PIECE, Record, StageCall, ToBroker, Used, View,
 };
-use crate::{clock, mounts};
+use crate::{clock, mounts, slurm};
 use shell_plan::plan::{Cost, Plan, plan};
 
-use group::{Group, Leg, Member, Records, Task};
+use group::{Correction, Group, Leg, Member, Records, Task};
 use host::Host;
 pub use host::Reach;
 use meeting::{Meeting, Waiting};
@@ -144,6 +144,22 @@ struct Findings {
     is_probed: bool,
     /// Hosts that nobody was connected to have been connected to since, if they could be.
     is_connected: bool,
+    /// Hosts that cannot do their part, where others have the same files.
+    without: Vec<String>,
+}
+
+/// Why a group was not sent.
+struct Unsent {
+    /// For people.
+    why: String,
+    /// The host that is why, if one is.
+    at: Option<String>,
+}
+
+impl From<String> for Unsent {
+    fn from(why: String) -> Unsent {
+        Unsent { why, at: None }
+    }
 }
 
 #[derive(Default)]
@@ -403,9 +419,17 @@ impl Broker {
             let visitors = visitors[work::stages(&group)].to_vec();
             std::thread::spawn(move || {
                 let sent = broker.send(&calls, &group, plan.cost, &known, &visitors, &files);
-                if let Err(why) = sent {
-                    for visitor in &visitors {
-                        here(visitor, &why);
+                match sent {
+                    Ok(()) => {}
+                    Err(Unsent { at: Some(host), .. }) if slurm::is_further(&host) => {
+                        let mut files = files;
+                        files.without.push(host);
+                        broker.run(&calls[work::stages(&group)], &visitors, &files);
+                    }
+                    Err(Unsent { why, .. }) => {
+                        for visitor in &visitors {
+                            here(visitor, &why);
+                        }
                     }
                 }
             });
@@ -449,7 +473,7 @@ impl Broker {
         let mut probed = locked(&self.probed);
         probed.retain(|(_, when)| when.elapsed() < PROBE_KEPT);
         (facts::hosts_of(calls).into_iter())
-            .filter(|name| !self.known(name).is_open)
+            .filter(|name| !self.known(name).is_open && !slurm::is_further(name))
             .filter(|name| !probed.iter().any(|(known, _)| known == name))
             .filter_map(|name| {
                 let view = facts::views_of(calls, &name).first()?;
@@ -494,7 +518,10 @@ impl Broker {
         if names.is_empty() {
             return None;
         }
-        let known: Vec<HostState> = names.iter().map(|name| self.known(name)).collect();
+        let mut known: Vec<HostState> = names.iter().map(|name| self.known(name)).collect();
+        for host in &mut known {
+            host.rests |= files.without.contains(&host.name);
+        }
         let mut facts = facts::facts(calls, &known, &files.unended);
         self.memory.teach(&mut facts);
         facts.eager = always;
@@ -555,7 +582,7 @@ impl Broker {
         known: &[HostState],
         visitors: &[Arc<Visitor>],
         files: &Findings,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsent> {
         let hosts: Vec<Arc<Host>> = (known.iter())
             .map(|known| self.host(&known.name, facts::views_of(calls, &known.name)))
             .collect();
@@ -567,12 +594,16 @@ impl Broker {
         let mut legs = Vec::new();
         for leg in work.legs {
             let host = &hosts[leg.host];
-            let connection = host.connection(&self.reach)?;
+            let at = |why: String| Unsent {
+                why,
+                at: Some(host.name.clone()),
+            };
+            let connection = host.connection(&self.reach).map_err(at)?;
             let views = facts::views_of(calls, &host.name);
             let checked = leg.job.checks.iter().map(|one| one.path.as_slice());
             let folders = leg.job.processes.iter().map(|one| one.folder.as_slice());
             if let Some(why) = refusal(views, &connection.hello.views, checked, folders) {
-                return Err(why);
+                return Err(at(why));
             }
             let shows_owners = |call: &StageCall| {
                 let place = call.place.as_ref();
@@ -580,7 +611,7 @@ impl Broker {
             };
             if calls[work::stages(group)].iter().any(shows_owners) && !connection.hello.sees_owners
             {
-                return Err("it shows who owns files".into());
+                return Err(at("it shows who owns files".into()));
             }
             let mut job = leg.job;
             job.number = host.number();
@@ -624,14 +655,15 @@ impl Broker {
         let otherwise = {
             let (broker, calls) = (self.clone(), stages.to_vec());
             let (visitors, files) = (visitors.to_vec(), files.clone());
-            move |misfit: Misfit, again: bool| {
+            move |correction: Correction, again: bool| {
                 let mut files = files.clone();
-                match misfit {
-                    Misfit::Unended(path) => files.unended.push(path),
-                    Misfit::Apart => {
+                match correction {
+                    Correction::Misfit(Misfit::Unended(path)) => files.unended.push(path),
+                    Correction::Misfit(Misfit::Apart) => {
                         files.is_apart = true;
                         broker.remember_apart(&calls);
                     }
+                    Correction::Without(host) => files.without.push(host),
                 }
                 if again {
                     broker.run(&calls, &visitors, &files);

@@ -19,7 +19,8 @@ use crate::config::{Engine, Line, Wrong};
 use crate::mounts::{self, Mount};
 use crate::program::{self, Found};
 use crate::shims;
-use crate::stage::place::{self, Opening, Stage, views};
+use crate::slurm;
+use crate::stage::place::{self, Opening, Stage};
 use crate::wire::{HostState, Limits, Place, StageCall, Stdio};
 
 /// What is to be said of a pipeline.
@@ -62,9 +63,11 @@ pub fn explain(
     let chain = chain(&expanded, &environment, &folder, &mounts)?;
 
     let names = facts::hosts_of(&chain);
-    let to = |name: &String| Some((name.clone(), views(&mounts, name)?));
+    // Nodes besides the first are asked for when a plan wants them.
+    let needed = names.iter().filter(|name| !slurm::is_further(name));
     let connect = if connects {
-        names.iter().filter_map(to).collect()
+        let to = |name: &String| (name.clone(), facts::views_of(&chain, name).to_vec());
+        needed.map(to).collect()
     } else {
         Vec::new()
     };

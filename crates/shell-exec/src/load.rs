@@ -13,6 +13,8 @@ pub struct Load {
     seen: VecDeque<[f64; 2]>,
 }
 
+/// To look at a thread takes some microseconds, and nobody should notice that it is done.
+const THREADS_MAX: usize = 500;
 /// How many looks count.
 const LOOKS: usize = 2;
 
@@ -51,23 +53,19 @@ fn of(text: &str) -> Option<(f64, u32)> {
 }
 
 /// How many threads of this process and of all that it has made run now. Processes whose parent has ended are not found, nor is any on a kernel
-/// that does not list children (`CONFIG_PROC_CHILDREN`): they count as others'.
+/// that does not list children (`CONFIG_PROC_CHILDREN`), nor those behind the first [`THREADS_MAX`]: they count as others'.
 fn running_of_mine() -> u32 {
     let mut running = 0;
     let mut processes = vec![std::process::id()];
-    while let Some(process) = processes.pop() {
-        for thread in fs::read_dir(format!("/proc/{process}/task"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+    let mut left = THREADS_MAX;
+    while let Some(process) = processes.pop().filter(|_| left > 0) {
+        let threads = fs::read_dir(format!("/proc/{process}/task"));
+        for thread in threads.into_iter().flatten().flatten().take(left) {
+            left -= 1;
             let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
             running += u32::from(runs(&read("stat")));
-            processes.extend(
-                read("children")
-                    .split_whitespace()
-                    .flat_map(str::parse::<u32>),
-            );
+            let children = read("children");
+            processes.extend(children.split_whitespace().flat_map(str::parse::<u32>));
         }
     }
     running

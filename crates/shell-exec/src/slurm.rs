@@ -112,6 +112,11 @@ pub fn have_same_files(one: &str, other: &str) -> bool {
     one == other || first(one).is_some_and(|of| first(other) == Some(of))
 }
 
+/// Whether a host is one of the nodes besides the first, which can be done without.
+pub fn is_further(host: &str) -> bool {
+    Placement::read(host).is_some_and(|placement| placement != placement.first())
+}
+
 /// How many nodes the allocation has in which this process is; none: it is in none.
 pub fn nodes() -> Option<u32> {
     std::env::var("SLURM_JOB_NUM_NODES").ok()?.parse().ok()
@@ -161,6 +166,9 @@ mod tests {
         ] {
             assert_eq!(have_same_files(one, other), same, "{one} {other}");
         }
+        let further = ["slurm:1", "slurm:7.2"].map(is_further);
+        let first = ["slurm:0", "slurm:7.0", "alpha"].map(is_further);
+        assert_eq!((further, first), ([true; 2], [false; 3]));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Running {
     pub ins: Vec<(OwnedFd, u32, u32)>,
     /// Pipes to be read into streams.
     pub outs: Outlets,
+    /// Files of which parts are read, and their inodes.
+    pub files: Vec<(Vec<u8>, u64)>,
     /// Parts of files to be written into pipes.
     pub feeds: Vec<Feed>,
     /// The joins, as in the job.
@@ -372,6 +374,7 @@ impl Starting<'_> {
                 processes: Vec::new(),
                 ins: Vec::new(),
                 outs: Outlets::new().map_err(told)?,
+                files: Vec::new(),
                 feeds: Vec::new(),
                 joins: Vec::new(),
             },
@@ -432,7 +435,9 @@ impl Starting<'_> {
                 to,
             } => {
                 let file = self.open(path)?;
-                let size = fstat(&file).map_err(told)?.st_size as u64;
+                let stat = fstat(&file).map_err(told)?;
+                let size = stat.st_size as u64;
+                self.running.files.push((path.clone(), stat.st_ino));
                 let within = *begin..size.max(*begin);
                 let start = |at: u64| {
                     line_start(at, &within, |offset, count| {

@@ -137,3 +137,85 @@ impl Feed {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    use super::*;
+
+    const SIZE: u64 = 5_000_000;
+
+    /// A file of which no two stretches are the same.
+    fn file() -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        let text: Vec<u8> = (0..SIZE / 8).flat_map(u64::to_le_bytes).collect();
+        file.write_all(&text).unwrap();
+        file
+    }
+
+    /// What comes out of a pipe that holds so much, when it is read so many bytes at a time, with a pause before each piece.
+    fn fed(range: Range<u64>, room: usize, piece: usize, pause: Duration) -> Vec<u8> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let file = file().into();
+        let feed = Feed::new(Stretch { file, range }, write);
+        fcntl_setpipe_size(&feed.into, room).unwrap();
+        let feeding = std::thread::spawn(move || feed.run());
+        let (mut all, mut piece) = (Vec::new(), vec![0; piece]);
+        let mut read = File::from(read);
+        loop {
+            std::thread::sleep(pause);
+            match read.read(&mut piece).unwrap() {
+                0 => break,
+                had => all.extend_from_slice(&piece[..had]),
+            }
+        }
+        feeding.join().unwrap().unwrap();
+        all
+    }
+
+    fn expected(range: Range<u64>) -> Vec<u8> {
+        let all: Vec<u8> = (0..SIZE / 8).flat_map(u64::to_le_bytes).collect();
+        let at = |offset: u64| offset.min(all.len() as u64) as usize;
+        all[at(range.start)..at(range.end)].to_vec()
+    }
+
+    #[test]
+    fn what_comes_out_of_the_pipe_is_the_part_however_it_is_read() {
+        let (none, some) = (Duration::ZERO, Duration::from_micros(300));
+        for (range, room, piece, pause) in [
+            (0..SIZE, FEED, 4096, none),
+            (3..4_000_001, FEED, 1 << 20, none),
+            (1_000_000..4_500_000, FEED, 4096, some),
+            (1..700_000, 4096, 4096, none),
+            (77..77, FEED, 4096, none),
+            // A file that has become shorter than it was, or that ends before the part begins.
+            (4_900_000..u64::MAX, FEED, 4096, none),
+            (SIZE + 5..SIZE + 9, FEED, 4096, none),
+        ] {
+            let out = fed(range.clone(), room, piece, pause);
+            assert!(out == expected(range.clone()), "{range:?}, {room}, {piece}");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_reader_sees_that_it_is_gone() {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let file = file().into();
+        let feed = Feed::new(
+            Stretch {
+                file,
+                range: 0..SIZE,
+            },
+            write,
+        );
+        let feeding = std::thread::spawn(move || feed.run());
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!feeding.is_finished());
+        drop(read);
+        feeding.join().unwrap().unwrap();
+    }
+}

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::host::Connection;
 use super::work::{Role, Stream};
 use crate::flow::Outgoing;
+use crate::slurm;
 use crate::wire::{
     Ending, Frame, FromAgent, FromBroker, Job, Misfit, Record, Standing, ToAgent, Used,
 };
@@ -80,8 +81,16 @@ pub struct Group {
     learn: Learn,
 }
 
-/// What is done if something is otherwise than it was taken to be; whether the stages are to be planned again, or that is only to be remembered.
-pub type Otherwise = Box<dyn Fn(Misfit, bool) + Send + Sync>;
+/// What a plan should have known.
+pub enum Correction {
+    /// Something is not as it was taken to be.
+    Misfit(Misfit),
+    /// This host cannot do its part, and others have the same files.
+    Without(String),
+}
+
+/// What is done then; whether the stages are to be planned again, or that is only to be remembered.
+pub type Otherwise = Box<dyn Fn(Correction, bool) + Send + Sync>;
 
 /// Told at a good end what each stage has used, if that is known of all processes that were it.
 pub type Learn = Box<dyn Fn(Vec<Option<Used>>) + Send + Sync>;
@@ -122,6 +131,8 @@ impl Records {
 struct Progress {
     /// Which legs have begun.
     started: Vec<bool>,
+    /// Files that legs have opened in parts, and their inodes: those of one name must be one.
+    opened: HashMap<Vec<u8>, u64>,
     order: Order,
     ends: Ends,
     /// Whether somebody sees to it that nobody waits for ever.
@@ -176,6 +187,7 @@ impl Group {
             again,
             progress: Mutex::new(Progress {
                 started: vec![false; legs.len()],
+                opened: HashMap::new(),
                 order,
                 ends,
                 is_guarded: false,
@@ -322,7 +334,7 @@ impl Group {
     /// complains as it does here, whatever it was that it may not touch there, or that is called otherwise.
     fn says(&self, progress: &mut Progress, member: usize, stream: u32, bytes: Vec<u8>) -> Step {
         if self.members[member].role.is_silent {
-            (self.otherwise)(Misfit::Apart, false);
+            (self.otherwise)(Correction::Misfit(Misfit::Apart), false);
             return Err(Abandoned("a part of it complains".into()));
         }
         if self.again && has_other_name(&bytes) {
@@ -370,7 +382,7 @@ impl Group {
     /// What an agent says of its job.
     pub fn hear(&self, leg: usize, message: FromAgent) {
         match message {
-            FromAgent::Started { .. } => self.started(leg),
+            FromAgent::Started { files, .. } => self.started(leg, files),
             FromAgent::Failed { why, .. } => self.abandon(&why),
             FromAgent::Refused {
                 why,
@@ -385,8 +397,12 @@ impl Group {
                     return;
                 }
                 self.cancel();
+                let host = &self.legs[leg].host;
                 match misfit {
-                    Some(misfit) => (self.otherwise)(misfit, true),
+                    Some(misfit) => (self.otherwise)(Correction::Misfit(misfit), true),
+                    None if slurm::is_further(host) => {
+                        (self.otherwise)(Correction::Without(host.clone()), true);
+                    }
                     None => self.tell_all(&FromBroker::Local { why }),
                 }
             }
@@ -416,7 +432,7 @@ impl Group {
                 ..
             } => {
                 if let Some(why) = trouble {
-                    (self.otherwise)(Misfit::Apart, false);
+                    (self.otherwise)(Correction::Misfit(Misfit::Apart), false);
                     return Err(Abandoned(why));
                 }
                 let joined = progress
@@ -443,13 +459,19 @@ impl Group {
         }
     }
 
-    /// A leg has begun.
-    fn started(&self, leg: usize) {
+    /// A leg has begun, and has opened these files.
+    fn started(&self, leg: usize, files: Vec<(Vec<u8>, u64)>) {
         let mut progress = self.progress();
         if progress.over {
             return;
         }
         progress.started[leg] = true;
+        for (path, inode) in files {
+            if *progress.opened.entry(path).or_insert(inode) != inode {
+                drop(progress);
+                return self.abandon("a file was replaced by another meanwhile");
+            }
+        }
         let missing: Vec<usize> = (0..self.legs.len())
             .filter(|&leg| !progress.started[leg])
             .collect();

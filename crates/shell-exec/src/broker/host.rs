@@ -165,6 +165,12 @@ impl Host {
         (REST[0] * (1 << times)).min(REST[1])
     }
 
+    /// For how long a connection is waited for. Slurm may be asked for a node for as long as that; who was not given one lately waits for it no more.
+    fn patience(&self) -> Duration {
+        let had_none = is_slow(&self.name) && self.failures.load(Ordering::Relaxed) > 0;
+        if had_none { Duration::ZERO } else { PATIENCE }
+    }
+
     /// A number that no job and no stream of this host has.
     pub fn number(&self) -> u32 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
@@ -177,6 +183,9 @@ impl Host {
         if let State::Failed(why, when) = &*state {
             known.trouble = Some(why.clone());
             known.rests = when.elapsed() <= self.rest();
+        }
+        if let State::Opening(since) = &*state {
+            known.rests = since.elapsed() >= self.patience();
         }
         if let State::Open(connection) = &*state {
             let hello = &connection.hello;
@@ -217,10 +226,7 @@ impl Host {
     /// Why there is none, for people.
     pub fn connection(self: &Arc<Self>, reach: &Reach) -> Result<Arc<Connection>, String> {
         self.open(reach);
-        // Slurm may be asked for a node for as long as that; who was not given one lately waits for it no more.
-        let is_slow = is_slow(&self.name);
-        let had_none = is_slow && self.failures.load(Ordering::Relaxed) > 0;
-        let patience = if had_none { Duration::ZERO } else { PATIENCE };
+        let patience = self.patience();
         let mut state = locked(&self.state);
         loop {
             match &*state {
@@ -461,7 +467,7 @@ impl Connection {
             FromAgent::Pong(asked) => return self.answered(*asked),
             FromAgent::Busy(busy) => return *locked(&self.busy) = *busy,
             FromAgent::Hello(_) | FromAgent::Compared(_) => return,
-            FromAgent::Started { job }
+            FromAgent::Started { job, .. }
             | FromAgent::Refused { job, .. }
             | FromAgent::Failed { job, .. }
             | FromAgent::Exited { job, .. }

@@ -102,6 +102,8 @@ pub enum FromAgent {
     Started {
         /// The job.
         job: u32,
+        /// Files of which it reads parts, and their inodes.
+        files: Vec<(Vec<u8>, u64)>,
     },
     /// None of its processes was run, or none has done anything.
     Refused {
@@ -537,7 +539,7 @@ pub struct HostState {
     pub is_open: bool,
     /// Why there is none, if one was tried.
     pub trouble: Option<String>,
-    /// That was lately, and it is not tried again yet.
+    /// That was lately, or one is tried for long already: if others can do it, this one need not be hoped for.
     pub rests: bool,
     /// A message's way there and back, in seconds, if it was measured.
     pub round_trip_s: Option<f64>,

@@ -382,7 +382,9 @@ impl Count<'_, '_, '_> {
                 self.work(at, self.flows[k].cpu_s * lane.share);
             }
             let named = self.flows[split.from].input * lane.share;
-            *self.phase.disk.entry(at).or_default() += named;
+            // Nodes that have the same files have them from one place.
+            let disk = Place::Host(self.known.home(lane.host));
+            *self.phase.disk.entry(disk).or_default() += named;
             for moved in &lane.moved {
                 self.file_moved(moved, 1.0);
             }

@@ -16,7 +16,7 @@ const PART_BYTES_MIN: u64 = 4 << 20;
 const COUNT_MAX: u64 = i32::MAX as u64;
 /// How many lanes are begun on one host if cost does not count: one that is neither the first nor the last is among them.
 const EAGER_LANES: usize = 3;
-/// More lanes than this are not begun on one host.
+/// More lanes than this are not begun for the files of one host.
 const LANES_MAX: usize = 64;
 
 /// Stages in lanes.
@@ -76,8 +76,8 @@ fn lines(known: &Known<'_, '_>, from: usize, wide: bool) -> Option<(Vec<Lane>, b
     // The file itself is found by the agent; what else the stage reads must be allowed there.
     let others = (0..stage.files.len()).filter(|at| inputs.binary_search(at).is_err());
     let others: Vec<usize> = others.collect();
-    let seats = seats(known, host, wide);
-    if !may_all(known, from, &seats, &others) {
+    let seats = seats(known, from, host, wide, &others);
+    if seats.first() != Some(&host) {
         return None;
     }
     let size = named.size_bytes.checked_sub(begin)?;
@@ -137,8 +137,8 @@ fn apart(known: &Known<'_, '_>, from: usize, wide: bool) -> Option<(Vec<Lane>, b
     let total: f64 = inputs.iter().map(|&at| size(at)).sum();
     for (host, run) in &runs {
         let files: Vec<usize> = run.iter().chain(&others).copied().collect();
-        let seats = seats(known, *host, wide);
-        if !may_all(known, from, &seats, &files) {
+        let seats = seats(known, from, *host, wide, &files);
+        if seats.first() != Some(host) {
             return None;
         }
         let bytes: f64 = run.iter().map(|&at| size(at)).sum();
@@ -217,22 +217,22 @@ fn lane_count(known: &Known<'_, '_>, host: usize) -> usize {
     ((known.facts.hosts[host].idle_cores + 0.7) as usize).clamp(1, LANES_MAX)
 }
 
-/// The hosts on which lanes for files of one of them may be, each as often as it has processors for lanes: that one, and if it is to be `wide` all that
-/// have its files, too.
-fn seats(known: &Known<'_, '_>, home: usize, wide: bool) -> Vec<usize> {
+/// The hosts on which lanes of a stage may be for files of one of them, each as often as it has processors for lanes: that one, and if it is to be `wide`
+/// all that have its files, too, and may run the stage with these of its files.
+fn seats(
+    known: &Known<'_, '_>,
+    stage: usize,
+    home: usize,
+    wide: bool,
+    files: &[usize],
+) -> Vec<usize> {
     let others = (0..known.facts.hosts.len()).filter(|&host| wide && host != home);
     let others = others.filter(|&host| known.home(host) == home);
     (std::iter::once(home).chain(others))
+        .filter(|&host| known.refusal_with(stage, host, files).is_none())
         .flat_map(|host| std::iter::repeat_n(host, lane_count(known, host)))
+        .take(LANES_MAX)
         .collect()
-}
-
-/// Whether a stage may run on all of these hosts, with these of its files.
-fn may_all(known: &Known<'_, '_>, stage: usize, hosts: &[usize], files: &[usize]) -> bool {
-    let mut hosts = hosts.to_vec();
-    hosts.dedup();
-    let mut refusals = (hosts.into_iter()).map(|host| known.refusal_with(stage, host, files));
-    refusals.all(|refusal| refusal.is_none())
 }
 
 /// How much a part has at least.
