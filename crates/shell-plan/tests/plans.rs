@@ -59,6 +59,9 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
     let five_cold_again = five_cold.clone();
     let mut two = World::of(vec![cloud("a", 4.0), cloud("b", 4.0)]);
     two.sizes = vec![("/a/big", 5_000_000_000), ("/b/small", 40_000_000)];
+    // The one with the larger file has a little more to do at the moment.
+    let mut busy = World::of(vec![university("a", 0.3), university("b", 0.5)]);
+    busy.sizes = vec![("/a/big", 135_000_000), ("/b/small", 18_000_000)];
     // Three nodes of a cluster, of which one is connected, and a folder that all of them have.
     let mut cluster = World::of((0..3).map(|n| cloud(&format!("node{n}"), 2.0)).collect());
     for (number, node) in cluster.hosts.iter_mut().enumerate().skip(1) {
@@ -141,6 +144,11 @@ fn worlds() -> Vec<(&'static str, World, &'static str)> {
             "pmawk '{ s += $1 } END { print s }' /lab/list",
         ),
         ("two-sides", two, "comm -12 /a/big /b/small | wc -l"),
+        (
+            "two-sides-that-are-busy",
+            busy,
+            "comm -12 /a/big /b/small | wc -l",
+        ),
         (
             "words-from-here",
             lab.clone(),

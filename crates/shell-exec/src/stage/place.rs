@@ -370,7 +370,7 @@ impl Stage<'_> {
 
     /// What a descriptor is, unless it is opened so that it is of no use.
     fn one(&self, fd: BorrowedFd<'_>, useless: OFlags) -> Option<Stdio> {
-        let stat = fstat(fd).ok()?;
+        let stat = self.ask(|| fstat(fd)).ok()?;
         if fcntl_getfl(fd).ok()? & OFlags::ACCMODE == useless {
             return None;
         }

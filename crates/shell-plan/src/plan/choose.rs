@@ -38,6 +38,9 @@ const BULK_GAIN: f64 = 0.67;
 const WORST: f64 = 0.2;
 /// Of plans that take about as long as the best, one that moves half of its bytes is taken.
 const ABOUT: f64 = 1.05;
+/// And one that spares this much and three of four bytes, unless the best takes less than [`BULK_GAIN`] of its time: which of two hosts is less busy may be
+/// another one in a second, and which of two files is larger is not.
+const SPARED_BYTES: f64 = 64e6;
 /// What a byte over a link is taken to cost besides, in looking for plans that spare links: as if they had 100 MB/s.
 const BYTE_S: f64 = 1e-8;
 /// With more hosts than this it is not looked at what one alone could do.
@@ -143,8 +146,21 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     let best_s = best_s.map_or(0.0, |row| row.4);
     let mut taken: Option<usize> = None;
     for (number, (_, _, cost, objection, expected_s)) in judged.iter().enumerate() {
-        let moves_less = |other: usize| cost.moved_bytes < 0.5 * judged[other].2.moved_bytes;
-        if objection.is_none() && *expected_s <= best_s * ABOUT && taken.is_none_or(moves_less) {
+        if objection.is_some() {
+            continue;
+        }
+        let Some(other) = taken else {
+            taken = Some(number);
+            continue;
+        };
+        let (moves, others) = (cost.moved_bytes, judged[other].2.moved_bytes);
+        let spares_much = moves < 0.25 * others && others - moves > SPARED_BYTES;
+        let most_s = if spares_much {
+            best_s / BULK_GAIN
+        } else {
+            best_s * ABOUT
+        };
+        if moves < 0.5 * others && *expected_s <= most_s {
             taken = Some(number);
         }
     }
