@@ -633,8 +633,8 @@ impl Broker {
         let names = stages.iter().map(|call| call.words.first());
         let mut of_hosts: Vec<&str> = legs.iter().map(|leg| leg.host.as_str()).collect();
         of_hosts.dedup();
-        // The shell may have had to make a file for the last of them.
-        let began = stages.iter().map(|call| call.began).max();
+        // The shell may have had to make a file for the last of all, and nothing was planned before that was there.
+        let began = calls.iter().map(|call| call.began).max();
         let record = Record {
             session: stages[0].session,
             host: of_hosts.join(", "),

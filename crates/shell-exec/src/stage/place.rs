@@ -336,13 +336,15 @@ impl Stage<'_> {
         let written = written.filter(|touched| touched.write).flat_map(|touched| {
             let file = path(&touched.checked.path);
             let above = file.parent().map(Path::to_path_buf);
-            std::iter::once(file).chain(above)
+            let is_there = touched.checked.seen != ABSENT;
+            let both = std::iter::once(file).chain(above);
+            both.map(move |path| (path, is_there))
         });
         let output = match stdout {
-            Stdio::There { path: name, .. } => Some(path(name)),
+            Stdio::There { path: name, .. } => Some((path(name), true)),
             _ => None,
         };
-        let forgets = |path: &PathBuf| {
+        let forgets = |(path, _): &(PathBuf, bool)| {
             let mount = self.mount_of(path);
             mount.is_some_and(Mount::remembers)
         };

@@ -24,27 +24,37 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// These, of which some may not be there yet.
-    pub fn of(paths: impl Iterator<Item = PathBuf>) -> Changed {
+    /// These, each with whether it is there already; nobody is asked for that. Folders of those that are there are there, too.
+    pub fn of(paths: impl Iterator<Item = (PathBuf, bool)>) -> Changed {
         let mut files: Vec<(PathBuf, bool)> = Vec::new();
-        for path in paths {
+        for (path, is_there) in paths {
             let above = path.parent().map(Path::to_path_buf);
             for path in [Some(path), above].into_iter().flatten() {
-                if !files.iter().any(|(known, _)| *known == path) {
-                    let is_there = path.symlink_metadata().is_ok();
-                    files.push((path, is_there));
+                match files.iter_mut().find(|(known, _)| *known == path) {
+                    Some((_, was_there)) => *was_there |= is_there,
+                    None => files.push((path, is_there)),
                 }
             }
         }
         Changed { files }
     }
 
-    /// They were changed.
+    /// They were changed. The mounts are asked about all of them at once: each question takes a round trip or two.
     pub fn forget(&self) {
-        let mut is_gone = false;
-        for (path, was_there) in &self.files {
-            is_gone |= !remembered_anew(path) && *was_there;
-        }
+        let is_gone = |(path, was_there): &(PathBuf, bool)| !remembered_anew(path) && *was_there;
+        let is_gone = match self.files.split_first() {
+            None => false,
+            Some((first, others)) => std::thread::scope(|scope| {
+                let begin =
+                    |of| std::thread::Builder::new().spawn_scoped(scope, move || is_gone(of));
+                let asked: Vec<_> = others.iter().map(|of| (of, begin(of))).collect();
+                // As many at once as there may be threads.
+                (asked.into_iter()).fold(is_gone(first), |any, (of, asked)| {
+                    let gone = asked.map_or(None, |asked| asked.join().ok());
+                    gone.unwrap_or_else(|| is_gone(of)) || any
+                })
+            }),
+        };
         if is_gone {
             std::thread::sleep(NAMES);
         }
