@@ -147,6 +147,33 @@ is "they were opened where they are" "alpha, beta" "$(nearsh stats | tail -n 1 |
 rm one.gz "$N/two.gz" "$N/open.gz" "$N/cut.gz"
 timeout 20 nearsh -c "for i in 1 2 3 4 5 6; do cat $both | grep -c k\$i & done" >/dev/null
 is "a shell that goes before its commands" "0" "$(sleep 3 && pgrep -fc 'grep -c k[1-6]')"
+# Permissions that are set there stay, whatever was known of them here; so do those that others have set meanwhile.
+seq 1 1000 >one
+mkdir -p set
+modes() { rig in alpha sh -c 'cd "$0" && stat -c "%n %a" "$@"' "$(rig in alpha sh -c '[ -d /srv/export/alpha ] && echo /srv/export/alpha || echo /srv/export')" "$@" | tr '\n' ' '; }
+for mode in 600 +x 4755 0; do
+    cp one set/m && chmod 644 set/m && ls -l set >/dev/null
+    expected=$(chmod "$mode" set/m; modes set/m)
+    chmod 644 set/m && ls -l set >/dev/null
+    is "chmod $mode there" "$expected" "$(near "chmod $mode set/m"; modes set/m)"
+    rm -f set/m
+done
+is "chmod of a folder there" "set 1777 1777" "$(near 'chmod 1777 set'; modes set)$(stat -c %a set)"
+echo x >set/f
+for command in 'grep 7 one >set/f' 'sort -o set/f one' 'touch set/g' 'sed -i s/1/2/ set/f'; do
+    rig in alpha sh -c 'cd /srv/export/alpha 2>/dev/null || cd /srv/export; chmod 644 set/f; chmod 755 set'
+    sleep 1.1; ls -lR set >/dev/null
+    rig in alpha sh -c 'cd /srv/export/alpha 2>/dev/null || cd /srv/export; chmod 640 set/f; chmod 700 set'
+    near "$command"
+    is "others' chmod stays: $command" "set 700 set/f 640 " "$(modes set set/f)"
+done
+rm -rf set
+# What a command leaves of its input is the next one's.
+seq 1 400000 >left
+for command in '{ wc -c; wc -l; } <left' '{ wc -l; wc -c; } <left' 'exec <left; n=$(wc -c); read -r l; echo "$n $l"' '{ grep -c 7; wc -l; } <left'; do
+    is "one after the other: $command" "$(bash -c "$command")" "$(near "$command")"
+done
+rm left
 # A disk that cannot be read from somewhere on: as if it had been read from here. What sshfs says of that is the end of the file, or, if its length is asked for
 # in that moment, zero bytes as far as the file was thought to reach.
 if rig in alpha sh -c 'cd /tmp && truncate -s 48m disk && mkfs.ext4 -q disk && mkdir /srv/export/worn && mount -o loop disk /srv/export/worn' 2>/dev/null; then

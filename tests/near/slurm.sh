@@ -117,6 +117,8 @@ cut -d' ' -f1 big | sort -n | tail -n 2
 awk '{ s += $1 } END { print s }' <big
 grep -f deep/raw big | cut -c1-9; echo $?
 tr a-z A-Z <big >out; cksum <out; rm out
+grep line big | head -n 2
+cat big | (read -r x; echo "$x")
 seq 1 900000 >two; cat two big two | wc -lc; rm two
 END
 is 'a node each' 2 "$(jobs_of | wc -l)"

@@ -153,6 +153,7 @@ fn process(words: &[&str], access: Option<&[&str]>) -> Process {
             };
             paths.iter().map(read).collect()
         }),
+        changes: Vec::new(),
     }
 }
 

@@ -34,7 +34,7 @@ fn what_nodes_of_slurm_run_gives_the_same_as_here_whatever_slurm_does() {
         "PERDURE_SLURM",
         &["--sshfs", "subtype=glusterfs"],
         &words,
-        86,
+        90,
     );
 }
 

@@ -346,6 +346,7 @@ impl Agent {
         let processes = running.processes.into_iter().zip(targets);
         for (process, (OneProcess { child, files }, target)) in processes.enumerate() {
             let agent = self.clone();
+            let changes = (job.processes.get(process)).map_or(Vec::new(), |of| of.changes.clone());
             std::thread::spawn(move || {
                 let (ending, used) = target.wait(child);
                 let positions = files
@@ -357,6 +358,7 @@ impl Agent {
                     ending,
                     positions,
                     used,
+                    modes: agent.views.modes(changes),
                 });
                 let mut jobs = locked(&agent.jobs);
                 let is_over = jobs
@@ -460,9 +462,12 @@ impl Agent {
             drop(into);
             self.out.tell(&message);
         }
-        let mut streams = locked(&self.streams);
         for number in join.streams {
-            streams.remove(&number);
+            // Who reads ahead of a join sees that it is over when more comes. Nothing more comes in now, and who sends it must be told so.
+            if let Some(Stream::In(inbox)) = locked(&self.streams).remove(&number) {
+                inbox.cut();
+                self.out.send(Frame::Reset(number));
+            }
         }
     }
 

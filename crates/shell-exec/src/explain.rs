@@ -308,6 +308,7 @@ fn chain(
             limits: Limits::default(),
             stdio: table,
             is_merged,
+            changes: Vec::new(),
             program: Vec::new(),
             place,
         })

@@ -250,6 +250,7 @@ fn elsewhere(
         limits: limits(adds_umask),
         stdio,
         is_merged,
+        changes: changed.paths(),
         program: bytes(program.as_os_str()),
         place,
     };

@@ -24,7 +24,7 @@ pub use message::{
 };
 
 /// What both ends of a connection must have in common; told in the first message of each.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// How many bytes a reader asks for ahead, at most. Two megabytes are what 5 Gb/s hold at 3 ms, and what ssh itself lets pass
 /// unacknowledged in one of its channels.

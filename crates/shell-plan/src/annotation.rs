@@ -66,6 +66,8 @@ pub struct Use {
     pub apart_with: Vec<String>,
     /// Whether it may end before it has read its input, as `head` does.
     pub early: bool,
+    /// Whether it may know what it is asked without reading a file that is its standard input, and where it leaves off there is its own affair.
+    pub seeks: bool,
     /// How exit statuses of parts are put together.
     pub status: Status,
     /// When it prints the names of its files.

@@ -259,6 +259,18 @@ impl Views {
         .map_err(|error| told(&error))
     }
 
+    /// The permissions of these, as far as they are there.
+    pub fn modes(&self, paths: Vec<Vec<u8>>) -> Vec<(Vec<u8>, u32)> {
+        let mode = |path: &[u8]| {
+            let found = self.open(path, OFlags::PATH | OFlags::NOFOLLOW).ok()?;
+            Some(rustix::fs::fstat(found).ok()?.st_mode & 0o7777)
+        };
+        let found = paths
+            .into_iter()
+            .filter_map(|path| Some((mode(&path)?, path)));
+        found.map(|(mode, path)| (path, mode)).collect()
+    }
+
     /// Whether a process of a restricted agent may be given what is asked for it: files of the views, and nothing that could have it run something else.
     ///
     /// # Errors

@@ -133,6 +133,8 @@ struct Progress {
     started: Vec<bool>,
     /// Files that legs have opened in parts, and their inodes: those of one name must be one.
     opened: HashMap<Vec<u8>, u64>,
+    /// For each member, permissions of what it may have changed.
+    modes: Vec<HashMap<Vec<u8>, u32>>,
     order: Order,
     ends: Ends,
     /// Whether somebody sees to it that nobody waits for ever.
@@ -188,6 +190,7 @@ impl Group {
             progress: Mutex::new(Progress {
                 started: vec![false; legs.len()],
                 opened: HashMap::new(),
+                modes: vec![HashMap::new(); count],
                 order,
                 ends,
                 is_guarded: false,
@@ -418,9 +421,13 @@ impl Group {
                 ending,
                 positions,
                 used,
+                modes,
                 ..
             } => {
                 let at = (leg, process as usize);
+                if let Some(&member) = self.legs[leg].member_of.get(process as usize) {
+                    progress.modes[member].extend(modes);
+                }
                 let exited = progress.ends.exited(at, ending, positions, used);
                 self.has_part_ended(progress, exited)
             }
@@ -521,7 +528,11 @@ impl Group {
                 "it failed there before it had given anything".into(),
             ));
         }
-        let exited = Frame::of(&FromBroker::Exited { ending });
+        let modes = std::mem::take(&mut progress.modes[member]);
+        let exited = Frame::of(&FromBroker::Exited {
+            ending,
+            modes: modes.into_iter().collect(),
+        });
         if let Some(exited) = progress.order.hold(member, exited) {
             self.members[member].helper.send(exited);
         }

@@ -196,6 +196,7 @@ mod tests {
             limits: crate::wire::Limits::default(),
             stdio: [stdin, stdout],
             is_merged: false,
+            changes: Vec::new(),
             program: Vec::new(),
             place: Err(String::new()),
         }

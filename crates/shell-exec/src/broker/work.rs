@@ -589,6 +589,7 @@ impl Making<'_> {
             runs,
             locales: self.tools.needed(place.locales.iter().map(String::as_str)),
             access: Some(access),
+            changes: call.changes.clone(),
         };
         let of = &mut self.legs[leg];
         of.job.processes.push(process);

@@ -1,11 +1,14 @@
 //! What this machine remembers of files that were changed on their host is made to be forgotten.
 //!
 //! NFS asks again whenever a file is opened. sshfs keeps what it knows of names for twenty seconds, and the kernel above it for one: a file that
-//! has grown there reads as short as it was here. What sshfs changes itself it forgets: so each file is given the permissions that it has, again.
+//! has grown there reads as short as it was here. A file that it opens sshfs asks about anew. What is in a folder it forgets only when it changes the
+//! folder itself: so that is given the permissions that it has, again, and which those are its host has just told. (What is remembered here of them may be
+//! what they were before somebody changed them.)
 //!
-//! The invariant: when this returns, who opens, lists or looks at one of these files here sees what is there.
+//! The invariants: when this returns, who opens, lists or looks at one of these files here sees what is there; and no permissions are others than before.
 
 use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,9 +42,18 @@ impl Changed {
         Changed { files }
     }
 
-    /// They were changed. The mounts are asked about all of them at once: each question takes a round trip or two.
-    pub fn forget(&self) {
-        let is_gone = |(path, was_there): &(PathBuf, bool)| !remembered_anew(path) && *was_there;
+    /// Their names.
+    pub fn paths(&self) -> Vec<Vec<u8>> {
+        let names = self.files.iter().map(|(path, _)| path.as_os_str());
+        names.map(|name| name.as_bytes().to_vec()).collect()
+    }
+
+    /// They were changed, and have these permissions on their host. The mounts are asked about all of them at once: each question takes a round trip or two.
+    pub fn forget(&self, modes: &[(Vec<u8>, u32)]) {
+        let is_gone = |(path, was_there): &(PathBuf, bool)| {
+            let mode = (modes.iter()).find(|(of, _)| of == path.as_os_str().as_bytes());
+            !remembered_anew(path, mode.map(|(_, mode)| *mode)) && *was_there
+        };
         let is_gone = match self.files.split_first() {
             None => false,
             Some((first, others)) => std::thread::scope(|scope| {
@@ -61,20 +73,22 @@ impl Changed {
     }
 }
 
-/// Has a file be looked at on its host; no: it is not there.
-fn remembered_anew(path: &Path) -> bool {
+/// Has a file be looked at on its host, where its permissions are these, if they are known; no: it is not there.
+fn remembered_anew(path: &Path, mode: Option<u32>) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
-    let Ok(seen) = statx(CWD, path, flags, StatxFlags::BASIC_STATS) else {
+    let look = || statx(CWD, path, flags, StatxFlags::BASIC_STATS);
+    let Ok(seen) = look() else {
         return false;
     };
-    let mode = u32::from(seen.stx_mode);
-    if mode & 0o170_000 == 0o120_000 {
-        return true;
+    let kind = u32::from(seen.stx_mode) & 0o170_000;
+    if kind == 0o100_000 && fs::File::open(path).is_ok() {
+        // What sshfs knows now, the kernel is to know, too.
+        return look().is_ok();
     }
-    let same = Permissions::from_mode(mode & 0o7777);
-    if mode & SPECIAL != 0 || fs::set_permissions(path, same).is_err() {
-        // Not ours to set: opening it tells sshfs at least.
-        let _ = fs::File::open(path);
+    let is_link = kind == 0o120_000;
+    if let Some(mode) = mode.filter(|mode| !is_link && mode & SPECIAL == 0) {
+        // Not ours to set, perhaps: then it is as it was.
+        let _ = fs::set_permissions(path, Permissions::from_mode(mode));
     }
     true
 }

@@ -495,14 +495,14 @@ impl Stage {
             };
             match frame {
                 Frame::Message(payload) => match Frame::message(&payload) {
-                    Ok(FromBroker::Exited { ending }) => {
+                    Ok(FromBroker::Exited { ending, modes }) => {
                         ended = Some(ending);
                         for window in self.windows.values() {
                             window.close();
                         }
 
                         self.has_ended.store(true, Ordering::SeqCst);
-                        self.finish();
+                        self.finish(modes);
                     }
                     Ok(FromBroker::Done { positions }) => {
                         return match ended {
@@ -581,7 +581,7 @@ impl Stage {
     }
 
     /// The command has ended; its last bytes are written by those who write them, then the broker is told.
-    fn finish(&self) {
+    fn finish(&self, modes: Vec<(Vec<u8>, u32)>) {
         let pumps = std::mem::take(&mut *self.pumps.lock().unwrap_or_else(PoisonError::into_inner));
         let (out, changed) = (self.out.clone(), self.changed.clone());
         let (is_lost, writes) = (self.is_lost.clone(), self.writes);
@@ -603,7 +603,7 @@ impl Stage {
             if let Some(progress) = progress {
                 progress.end();
             }
-            changed.forget();
+            changed.forget(&modes);
             // Who reads its output should see the end of that now, though this process stays until its whole group has ended. A pipe to the next of
             // the group stays as it is: they may need it yet.
             if writes && let Ok(null) = File::open("/dev/null") {
@@ -627,7 +627,7 @@ impl Stage {
         for pump in pumps {
             let _ = pump.join();
         }
-        self.changed.forget();
+        self.changed.forget(&[]);
         if !self.again {
             return Outcome::Lost(why);
         }

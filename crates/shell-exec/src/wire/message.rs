@@ -135,6 +135,8 @@ pub enum FromAgent {
         positions: [Option<u64>; 2],
         /// What it took; none: that cannot be told.
         used: Option<Used>,
+        /// Permissions of what it may have changed, as far as that is there.
+        modes: Vec<(Vec<u8>, u32)>,
     },
     /// A join has ended.
     Joined {
@@ -319,6 +321,8 @@ pub struct Process {
     pub locales: Vec<String>,
     /// What it may touch besides the system's own folders; none: all that its user may.
     pub access: Option<Vec<Access>>,
+    /// Files and folders that it may change: when it has ended it is told which permissions they have.
+    pub changes: Vec<Vec<u8>>,
 }
 
 /// A command that another one runs.
@@ -479,6 +483,8 @@ pub enum FromBroker {
     Exited {
         /// How.
         ending: Ending,
+        /// Permissions of what it may have changed, by then.
+        modes: Vec<(Vec<u8>, u32)>,
     },
     /// All of the group has ended; the stage may, too.
     Done {
@@ -626,6 +632,8 @@ pub struct StageCall {
     pub stdio: [Stdio; 2],
     /// Whether descriptor 2 is the same as 1.
     pub is_merged: bool,
+    /// Files and folders that it may change and of which this machine remembers what it knew.
+    pub changes: Vec<Vec<u8>>,
     /// The file of the command, as found here.
     pub program: Vec<u8>,
     /// Where it may run, or why it runs here, whatever its neighbours do.

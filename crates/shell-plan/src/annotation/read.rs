@@ -329,6 +329,7 @@ fn one_use(mut keys: Keys) -> Result<Use> {
         apart: keys.maybe("apart", &COMBINES)?,
         apart_with: keys.texts("apart-with")?.unwrap_or_default(),
         early: keys.claim("early")?,
+        seeks: keys.claim("seeks")?,
         status: keys.one(
             "status",
             &[

@@ -58,7 +58,7 @@ fn lines(known: &Known<'_, '_>, from: usize, wide: bool) -> Option<(Vec<Lane>, b
     let call = known.call(from)?;
     let inputs = known.operands(from);
     let (named, file, begin) = match (&stage.stdin, inputs) {
-        (Stdin::File { file, offset }, []) if call.stdin => (file, None, *offset),
+        (Stdin::File { file, offset }, []) if call.stdin && !call.of.seeks => (file, None, *offset),
         (_, [only]) if !call.stdin && call.of.stdin == Reads::WithoutInputs => {
             let of = &call.files[*only];
             (&stage.files[*only], Some((of.word, of.from)), 0)
