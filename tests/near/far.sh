@@ -168,6 +168,16 @@ for command in 'grep 7 one >set/f' 'sort -o set/f one' 'touch set/g' 'sed -i s/1
     is "others' chmod stays: $command" "set 700 set/f 640 " "$(modes set set/f)"
 done
 rm -rf set
+# Lanes of a program complain of other records than one process does; so they do not.
+{ seq 1 200000; printf 'a\xff\xfeb\n'; seq 1 200000; printf '\xff\n'; } >odd
+for command in 'LC_ALL=C.UTF-8 awk "{ n += length(\$0) } END { print n }" odd' 'awk "{ n += 1 / (\$1 - 150000) } END { print n }" odd' 'jq .a odd | wc -l'; do
+    is "messages of a program: $command" "$(bash -c "$command; echo \$?" 2>&1 >out; cat out)" "$(near "$command; echo \$?" 2>&1 >out; cat out)"
+done
+rm odd out
+# A file that is longer than it may be is as long here as it is there.
+seq 1 100000 >long
+is "a file that may not be longer" "$(bash -c 'ulimit -f 100; cat long >cut; echo $?; wc -c <cut; rm cut' 2>/dev/null)" "$(near 'ulimit -f 100; cat long >cut; echo $?; wc -c <cut; rm cut' 2>/dev/null)"
+rm long
 # What a command leaves of its input is the next one's.
 seq 1 400000 >left
 for command in '{ wc -c; wc -l; } <left' '{ wc -l; wc -c; } <left' 'exec <left; n=$(wc -c); read -r l; echo "$n $l"' '{ grep -c 7; wc -l; } <left'; do

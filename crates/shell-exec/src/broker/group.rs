@@ -336,7 +336,9 @@ impl Group {
     /// A message of a member, for its helper. It is held back as long as nothing was given yet: what fails before that is run again here, and
     /// complains as it does here, whatever it was that it may not touch there, or that is called otherwise.
     fn says(&self, progress: &mut Progress, member: usize, stream: u32, bytes: Vec<u8>) -> Step {
-        if self.members[member].role.is_silent {
+        let role = &self.members[member].role;
+        let is_early = self.again && progress.order.is_holding();
+        if role.is_silent || role.counts_records && is_early {
             (self.otherwise)(Correction::Misfit(Misfit::Apart), false);
             return Err(Abandoned("a part of it complains".into()));
         }

@@ -10,6 +10,7 @@ use shell_plan::annotation::Status;
 use shell_plan::plan::{Combiner, Group, Lane, Moved, Part, Tree};
 use shell_plan::plan::{Place as At, Plan};
 
+use super::facts;
 use crate::slurm::have_same_files;
 use crate::tools::Tools;
 use crate::wire::{
@@ -60,6 +61,9 @@ pub struct Role {
     pub ignores_pipe: bool,
     /// Its messages go where its output goes, in one order, which several processes do not have: none of them may complain.
     pub is_silent: bool,
+    /// It is several processes that run a program (awk, sed, jq), whose messages tell which record of which file they are about: one process would tell
+    /// another one.
+    pub counts_records: bool,
 }
 
 impl Role {
@@ -132,8 +136,11 @@ pub fn work(
     };
     for (stage, role) in making.roles.iter_mut().enumerate() {
         role.status = group.statuses.get(stage).copied().unwrap_or_default();
-        role.is_silent =
-            has_lanes && first + stage < group.lanes_end && calls[first + stage].is_merged;
+        let call = &calls[first + stage];
+        let is_cut = has_lanes && first + stage < group.lanes_end;
+        role.is_silent = is_cut && call.is_merged;
+        let has_program = || facts::nest_of(call).is_ok_and(|nest| nest.call.of.program.is_some());
+        role.counts_records = is_cut && has_program();
         role.stdout.holds_back = role.is_silent;
     }
     let mut outputs = Vec::new();

@@ -338,6 +338,13 @@ impl Waiting<'_> {
     }
 }
 
+/// What this process has written to a file of a mount is on its way: to close a descriptor of it is to wait for that (FUSE_FLUSH). Else who asks for the
+/// file's length is told the one that it has by then.
+fn flush_output() -> io::Result<()> {
+    drop(rustix::stdio::stdout().try_clone_to_owned()?);
+    Ok(())
+}
+
 struct Stage {
     /// What people see of it meanwhile.
     progress: Option<Arc<Progress>>,
@@ -603,6 +610,7 @@ impl Stage {
             if let Some(progress) = progress {
                 progress.end();
             }
+            let _ = flush_output();
             changed.forget(&modes);
             // Who reads its output should see the end of that now, though this process stays until its whole group has ended. A pipe to the next of
             // the group stays as it is: they may need it yet.
@@ -627,6 +635,7 @@ impl Stage {
         for pump in pumps {
             let _ = pump.join();
         }
+        let _ = flush_output();
         self.changed.forget(&[]);
         if !self.again {
             return Outcome::Lost(why);

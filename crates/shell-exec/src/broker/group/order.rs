@@ -257,6 +257,7 @@ mod tests {
             moves_input: false,
             ignores_pipe: false,
             is_silent: false,
+            counts_records: false,
         }
     }
 
