@@ -12,5 +12,5 @@ fn what_is_cut_written_and_removed_on_other_machines_is_as_it_is_here() {
     }
     let rig = Rig::new(&["alpha", "beta"]).with(&["--nearsh", env!("CARGO_BIN_EXE_nearsh")]);
     let output = rig.run(&["bash", &format!("{}/far.sh", rig::NEAR)]);
-    rig::is_fine(&output, 158);
+    rig::is_fine(&output, 150);
 }
