@@ -123,6 +123,18 @@ const DISK: &str = "64m";
 /// The hosts of a rig.
 const HOSTS: [&str; 2] = ["alpha", "beta"];
 
+/// Options of sshfs with which it and the kernel remember nothing: what one run leaves is not what the next one sees.
+const FORGETFUL: &str = "dir_cache=no,attr_timeout=0,entry_timeout=0,ac_attr_timeout=0";
+
+/// The cases that change most files; those that only read meet little of what a mount remembers.
+const CHANGING: [&str; 5] = [
+    "files.txt",
+    "mixed.txt",
+    "programs.txt",
+    "redirections.txt",
+    "wrappers.txt",
+];
+
 /// Where a case runs.
 struct Slot {
     /// The folder that has alpha, beta, local and work.
@@ -131,6 +143,8 @@ struct Slot {
     exports: Option<[PathBuf; 2]>,
     /// Whether disks are full as soon as the fixture is there.
     is_full: Cell<bool>,
+    /// Whether the mounts remember what they have seen.
+    remembers: bool,
 }
 
 impl Slot {
@@ -152,6 +166,17 @@ impl Slot {
             let mut command = Command::new("mount");
             command.args(["-o", &options]).arg(export);
             assert!(command.status().unwrap().success(), "{command:?}");
+        }
+    }
+
+    /// Mounts what is not to remember the run before, and has it see all files as they are now.
+    fn mount_anew(&self) {
+        for host in HOSTS {
+            change(&["remount", host]);
+            let mut command = Command::new("ls");
+            command.arg("-lR").arg(self.folder.join(host));
+            // Some folders of the fixture may not be read.
+            let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
     }
 
@@ -192,6 +217,9 @@ impl Slot {
 
 fn run(case: &Case, shell: &[&str], slot: &Slot, template: &Path) -> Outcome {
     slot.reset(template);
+    if slot.remembers {
+        slot.mount_anew();
+    }
     let folder = &slot.folder;
     let work = folder.join("work");
     let mut command = Command::new("setsid");
@@ -332,6 +360,7 @@ fn scripts_give_what_they_give_under_their_own_shell() {
                 folder: base.path().join(format!("slot{number}")),
                 exports: None,
                 is_full: Cell::new(false),
+                remembers: false,
             };
             let (cases, template, next, edited, wrong) =
                 (&cases, &template, &next, &edited, &wrong);
@@ -359,7 +388,24 @@ fn scripts_give_what_they_give_under_their_own_shell() {
 #[test]
 fn scripts_give_the_same_where_their_files_lie_elsewhere() {
     let name = "scripts_give_the_same_where_their_files_lie_elsewhere";
-    rigs(name, &|client, case| {
+    rigs(name, FORGETFUL, &|client, case| {
+        let (own, near) = client.both(case, || ());
+        differences(&own, &near)
+    });
+}
+
+/// The same over mounts as people have them, which remember for some twenty seconds what files are like: what ran there must be seen at once. The
+/// cases that change files; all of them with `PERDURE_MOUNTS=all`.
+#[test]
+fn scripts_give_the_same_where_mounts_remember() {
+    let has_all = std::env::var("PERDURE_MOUNTS").is_ok_and(|which| which == "all");
+    let is_meant =
+        |case: &Case| has_all || (CHANGING.iter()).any(|name| case.place.starts_with(name));
+    let name = "scripts_give_the_same_where_mounts_remember";
+    rigs(name, "", &|client, case| {
+        if !is_meant(case) {
+            return String::new();
+        }
         let (own, near) = client.both(case, || ());
         differences(&own, &near)
     });
@@ -376,6 +422,7 @@ fn change(words: &[&str]) {
 fn scripts_give_the_same_when_connections_fail() {
     rigs(
         "scripts_give_the_same_when_connections_fail",
+        FORGETFUL,
         &|client, case| {
             let kind = client.rng.borrow_mut().below(20);
             let host = HOSTS[client.rng.borrow_mut().below(2) as usize];
@@ -412,7 +459,7 @@ fn scripts_give_the_same_when_connections_fail() {
 fn scripts_give_the_same_where_disks_are_full() {
     let name = "scripts_give_the_same_where_disks_are_full";
     let full = Cell::new(0);
-    rigs(name, &|client, case| {
+    rigs(name, FORGETFUL, &|client, case| {
         if !client.slot.is_full.replace(true) {
             for host in HOSTS {
                 change(&["in", host, "mount", "-o", "remount,size=4k", "/tmp"]);
@@ -507,10 +554,10 @@ impl Client {
     }
 }
 
-/// Runs this very test on the clients of two rigs, each with a half of the cases.
-fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
+/// Runs this very test on the clients of two rigs whose mounts have some options of `sshfs`, each with a half of the cases.
+fn rigs(name: &str, sshfs: &str, judge: &dyn Fn(&Client, &Case) -> String) {
     if std::env::var_os("PERDURE_EXPORTS").is_some() {
-        return in_rig(judge);
+        return in_rig(sshfs.is_empty(), judge);
     }
     if let Some(why) = rig::lack("PERDURE_RIG") {
         eprintln!("{why}");
@@ -535,10 +582,11 @@ fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
                 let export = format!("{host}={}", exports.join(host).display());
                 command.args(["--export", &export]);
             }
-            // What one run leaves must not be what the next one sees.
-            let fresh = "dir_cache=no,attr_timeout=0,entry_timeout=0,ac_attr_timeout=0";
+            if !sshfs.is_empty() {
+                command.args(["--sshfs", sshfs]);
+            }
             command
-                .args(["--sshfs", fresh, "--"])
+                .arg("--")
                 .arg(std::env::current_exe().unwrap())
                 .args(["--exact", name, "--nocapture", "--test-threads=1"])
                 .env("PERDURE_EXPORTS", exports)
@@ -561,7 +609,7 @@ fn rigs(name: &str, judge: &dyn Fn(&Client, &Case) -> String) {
 }
 
 /// Every second case, on the client of a rig.
-fn in_rig(judge: &dyn Fn(&Client, &Case) -> String) {
+fn in_rig(remembers: bool, judge: &dyn Fn(&Client, &Case) -> String) {
     let variable = |name| PathBuf::from(std::env::var_os(name).unwrap());
     let part: usize = std::env::var("PERDURE_PART").unwrap().parse().unwrap();
     let exports = variable("PERDURE_EXPORTS");
@@ -570,6 +618,7 @@ fn in_rig(judge: &dyn Fn(&Client, &Case) -> String) {
             folder: variable("NEAR_MNT"),
             exports: Some(HOSTS.map(|host| exports.join(host))),
             is_full: Cell::new(false),
+            remembers,
         },
         template: variable("PERDURE_TEMPLATE"),
         rng: RefCell::new(Rng::new(Rng::seed_from_env())),
