@@ -170,7 +170,7 @@ done
 rm -rf set
 # Lanes of a program complain of other records than one process does; so they do not.
 { seq 1 200000; printf 'a\xff\xfeb\n'; seq 1 200000; printf '\xff\n'; } >odd
-for command in 'LC_ALL=C.UTF-8 awk "{ n += length(\$0) } END { print n }" odd' 'awk "{ n += 1 / (\$1 - 150000) } END { print n }" odd' 'jq .a odd | wc -l'; do
+for command in 'LC_ALL=C.UTF-8 awk "{ n += length(\$0) } END { print n }" odd' 'awk "{ n += 1 / (\$1 - 150000) } END { print n }" odd' 'LC_ALL=C.UTF-8 awk "{ print length(\$0) }" odd' 'jq .a odd | wc -l'; do
     is "messages of a program: $command" "$(bash -c "$command; echo \$?" 2>&1 >out; cat out)" "$(near "$command; echo \$?" 2>&1 >out; cat out)"
 done
 rm odd out

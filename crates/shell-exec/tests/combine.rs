@@ -110,17 +110,23 @@ fn group(annotation: &Annotation, call: &[Vec<u8>], sorted: Option<&Annotation>)
     let programs = meaning.programs.iter();
     let programs = programs.map(|file| (Some(call[file.word][file.from..].to_vec()), None));
     let key = selectivity_key(call, &meaning);
-    let mut first = stage(
+    let mut stages = vec![stage(
         call.to_vec(),
         Ok(meaning.clone()),
         files.collect(),
         programs.collect(),
-    );
-    first.stdin = Stdin::File {
+    )];
+    if meaning.of.seeks {
+        // Only of a pipe does it read all lines; who fills that changes none of them.
+        let cat = words("cat");
+        let meaning = annotations::of("cat").unwrap().call(&cat, false);
+        let meaning = meaning.map_err(|why| why.to_string());
+        stages.insert(0, stage(cat, meaning, Vec::new(), Vec::new()));
+    }
+    stages[0].stdin = Stdin::File {
         file: far(FileKind::Regular),
         offset: 0,
     };
-    let mut stages = vec![first];
     let sort = words("sort");
     if let Some(annotation) = sorted {
         let call = annotation.call(&sort, false);
@@ -308,7 +314,12 @@ impl Case<'_> {
                 }
             };
             let combiner = &self.group.combine.as_ref().unwrap().combiner;
-            let words = combiner.lane_words(&lane.words);
+            let words = if self.group.lanes_end - self.group.stages.start > 1 {
+                self.call
+            } else {
+                &lane.words
+            };
+            let words = combiner.lane_words(words);
             let (part, status, complains) = heard(&words, &stdin, self.folder, self.locale);
             complain |= complains;
             parts.push(part);
@@ -359,7 +370,8 @@ impl Case<'_> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert_eq!(text(&together), text(&whole), "{shown}");
         assert!(together == whole, "{shown}");
-        let status = combine::status(self.group.statuses[0], &statuses);
+        let of = *self.group.statuses.last().unwrap();
+        let status = combine::status(of, &statuses);
         assert_eq!(status, whole_status, "{shown}: {statuses:?}");
         true
     }

@@ -227,6 +227,17 @@ impl Combiner {
         )
     }
 
+    /// Whether nothing comes out before each part has given something, or has ended; otherwise those behind the first that has not ended wait for it.
+    pub fn needs_each(&self) -> bool {
+        matches!(
+            self,
+            Combiner::Sum { .. }
+                | Combiner::Sums { .. }
+                | Combiner::Counts { .. }
+                | Combiner::Merge(_)
+        )
+    }
+
     /// How many words stand before those of the stage, behind its name, then.
     pub fn lane_shift(&self) -> usize {
         match self {

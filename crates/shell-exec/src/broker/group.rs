@@ -309,8 +309,11 @@ impl Group {
             }
             Some(&Route::Helper(member, stream)) => {
                 let is_message = progress.order.is_message(member, stream);
-                if bytes > 0 && !is_message && progress.order.is_holding() {
-                    progress.order.put_back(Told::Frame(leg, frame));
+                let frame = frame.renumbered(stream);
+                if progress.order.gives(member, &frame) && progress.order.is_holding() {
+                    progress
+                        .order
+                        .put_back(Told::Frame(leg, frame.renumbered(number)));
                     return self.tell_held(progress);
                 }
                 progress.record.came += bytes;
@@ -326,7 +329,7 @@ impl Group {
                         }
                         self.judge(progress, member)?;
                     }
-                    frame => self.tell(progress, member, frame.renumbered(stream)),
+                    frame => self.tell(progress, member, frame),
                 }
             }
         }
@@ -337,8 +340,7 @@ impl Group {
     /// complains as it does here, whatever it was that it may not touch there, or that is called otherwise.
     fn says(&self, progress: &mut Progress, member: usize, stream: u32, bytes: Vec<u8>) -> Step {
         let role = &self.members[member].role;
-        let is_early = self.again && progress.order.is_holding();
-        if role.is_silent || role.counts_records && is_early {
+        if role.is_silent || self.counts_records(member) {
             (self.otherwise)(Correction::Misfit(Misfit::Apart), false);
             return Err(Abandoned("a part of it complains".into()));
         }
@@ -352,6 +354,11 @@ impl Group {
             self.tell_held(progress)?;
         }
         Ok(())
+    }
+
+    /// Whether what a member complains of is of no use: here it would be said otherwise, and it can be run again for that.
+    fn counts_records(&self, member: usize) -> bool {
+        self.again && self.members[member].role.counts_records
     }
 
     /// What was held back is passed on, and nothing is held back from now on.
@@ -517,7 +524,8 @@ impl Group {
 
     /// Tells how a member has ended, if it has and all that it says is known, or matters no more.
     fn judge(&self, progress: &mut Progress, member: usize) -> Step {
-        let ending = progress.ends.judge(member, progress.order.is_holding());
+        let waits = progress.order.is_holding() || self.counts_records(member);
+        let ending = progress.ends.judge(member, waits);
         let Some(ending) = ending else {
             return self.settle(progress);
         };

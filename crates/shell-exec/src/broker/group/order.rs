@@ -9,6 +9,8 @@
 
 use std::collections::VecDeque;
 
+use shell_plan::plan::Combiner;
+
 use super::Role;
 use crate::wire::{Frame, FromAgent, PIECE};
 
@@ -26,8 +28,19 @@ pub enum Told {
 /// How many bytes of messages are held back, at most.
 const HELD: usize = 64 << 10;
 
+/// A stream whose bytes a helper puts into its output.
+struct Part {
+    stream: u32,
+    has_some: bool,
+    has_ended: bool,
+}
+
 /// What is known of a helper.
 struct Writer {
+    /// What its output is made of, in their order.
+    parts: Vec<Part>,
+    /// Whether all of these must have something before it can write.
+    needs_each: bool,
     /// Which of its streams are messages.
     messages: Vec<u32>,
     /// The stream by which it can be asked for its output (0) and messages (1): of several that become one nobody knows when they are written.
@@ -59,7 +72,14 @@ pub struct Order {
 impl Order {
     /// Of helpers that stand for these. `holds`: messages are held back until something is given.
     pub fn new<'a>(roles: impl Iterator<Item = &'a Role>, holds: bool) -> Order {
+        let part = |&stream: &u32| Part {
+            stream,
+            has_some: false,
+            has_ended: false,
+        };
         let writer = |role: &Role| Writer {
+            parts: role.stdout.streams.iter().map(part).collect(),
+            needs_each: (role.stdout.how.as_ref()).is_some_and(Combiner::needs_each),
             messages: role.stderr.streams.clone(),
             asked_by: [&role.stdout, &role.stderr].map(|output| {
                 let only = <[u32; 1]>::try_from(output.streams.as_slice());
@@ -117,6 +137,29 @@ impl Order {
     /// Whether a stream of a member is messages.
     pub fn is_message(&self, member: usize, stream: u32) -> bool {
         self.writers[member].messages.contains(&stream)
+    }
+
+    /// Whether a helper can write something of its output as soon as it has this frame, too: parts of lanes may have come, and their turn has not.
+    pub fn gives(&mut self, member: usize, frame: &Frame) -> bool {
+        let writer = &mut self.writers[member];
+        let (stream, has_some) = match frame {
+            Frame::Data(stream, bytes) => (*stream, !bytes.is_empty()),
+            Frame::End(stream) => (*stream, false),
+            _ => return false,
+        };
+        let Some(part) = writer.parts.iter_mut().find(|part| part.stream == stream) else {
+            return false;
+        };
+        part.has_some |= has_some;
+        part.has_ended |= !has_some;
+        let turn = writer.parts.iter().position(|part| !part.has_ended);
+        let reached = &writer.parts[..turn.map_or(writer.parts.len(), |turn| turn + 1)];
+        if writer.needs_each {
+            let is_ready = |part: &Part| part.has_some || part.has_ended;
+            writer.parts.iter().all(is_ready) && writer.parts.iter().any(|part| part.has_some)
+        } else {
+            reached.iter().any(|part| part.has_some)
+        }
     }
 
     /// Whether messages are held back.
@@ -403,6 +446,34 @@ mod tests {
             rig.order.hold(0, Frame::End(MESSAGES)),
             Some(Frame::End(MESSAGES))
         );
+    }
+
+    #[test]
+    fn what_waits_for_its_turn_is_not_given() {
+        let said = |how: Combiner, frames: &[(u32, &str)]| {
+            let mut role = role();
+            role.stdout.streams = vec![1, 3, 4];
+            role.stdout.how = Some(how);
+            let mut order = Order::new([role].iter(), true);
+            let gives = frames.iter().map(|&(stream, text)| {
+                let frame = if text == "." {
+                    Frame::End(stream)
+                } else {
+                    Frame::Data(stream, text.into())
+                };
+                order.gives(0, &frame)
+            });
+            gives.collect::<Vec<_>>()
+        };
+        let late = [(3, "o"), (4, "o"), (3, "."), (1, ".")];
+        assert_eq!(said(Combiner::Concat, &late), [false, false, false, true]);
+        assert_eq!(said(Combiner::Concat, &[(1, "o")]), [true]);
+        let empty = [(3, "."), (1, "."), (4, "."), (MESSAGES, "m")];
+        assert_eq!(said(Combiner::Concat, &empty), [false; 4]);
+        let sum = Combiner::Sum { most: 9 };
+        let each = [(1, "o"), (1, "."), (4, "."), (3, "o")];
+        assert_eq!(said(sum.clone(), &each), [false, false, false, true]);
+        assert_eq!(said(sum, &empty), [false; 4]);
     }
 
     #[test]
